@@ -1,0 +1,98 @@
+// What goes into one engine step and what comes out of it: plain structs.
+//
+// A step is a ragged batch of rows; a row is (sequence, position, token).
+// Prefill chunks and decode rows of many sequences travel together and nothing
+// is padded. A row's result does not depend, bit for bit, on the other rows of
+// its step, on how its prompt was chunked, on the prefix cache or on threads.
+#ifndef HEADRACE_ENGINE_BATCH_H_
+#define HEADRACE_ENGINE_BATCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/capture/capture_plan.h"
+#include "engine/rope/rope_params.h"
+#include "engine/sampling/sampling_params.h"
+
+namespace headrace {
+
+enum class SequenceId : uint64_t {};
+
+// Which log probabilities to return; natural logs of the model's own softmax.
+struct LogprobsOptions {
+  int32_t top_n = 0;            // most likely tokens beside the sampled one
+  bool enabled = false;         // logprob and rank of the sampled token
+  bool prompt = false;          // the same for every prompt token but the first
+  std::vector<int32_t> of_token_ids;  // these tokens at every position
+};
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+  int32_t rank = 0;  // 1 = most likely; ties count as the lower id first
+};
+
+// All that is frozen when a sequence opens.
+struct SequenceOptions {
+  std::vector<int32_t> prompt;  // not empty; ids < vocab_size
+  // Rows that the sequence may ever have: KV blocks for all of them are
+  // reserved at once. >= prompt.size().
+  int64_t max_rows = 0;
+  std::optional<EffectiveRope> rope;  // nullopt: the model has no RoPE
+  SamplingParams sampling;
+  int32_t choice = 0;  // each choice of one seed has its own random stream
+  // Tokens that must not be sampled before `min_tokens` were generated.
+  std::vector<int32_t> end_token_ids;
+  int64_t min_tokens = 0;
+  LogprobsOptions logprobs;
+  CapturePlan capture;
+  CaptureSink* capture_sink = nullptr;  // outlives the sequence
+  // Sequences share prompt blocks when this and the RoPE hash are equal;
+  // nullopt: never share.
+  std::optional<uint64_t> prefix_salt;
+};
+
+struct OpenedSequence {
+  // Leading prompt rows whose keys and values came from the prefix cache;
+  // always < prompt.size(). The first row to step is this one.
+  int64_t cached_rows = 0;
+};
+
+// `num_rows` rows of one sequence, from its next position on: rows of the
+// prompt, or the one token sampled last. A slice that reaches the end of the
+// prompt, and every decode slice, yields a sampled token when `sample`.
+struct SequenceSlice {
+  SequenceId sequence;
+  int64_t num_rows = 0;
+  bool sample = true;
+};
+
+struct Batch {
+  std::vector<SequenceSlice> slices;  // each sequence at most once
+};
+
+struct PositionLogprobs {
+  int64_t position = 0;  // of the token that is predicted
+  TokenLogprob token;    // the actual token
+  std::vector<TokenLogprob> top;
+  std::vector<TokenLogprob> of_token_ids;
+};
+
+struct SequenceResult {
+  SequenceId sequence;
+  // Not OK: this sequence alone is broken (non-finite logits at a position).
+  absl::Status status;
+  // The new token; its `position` is where it will be fed.
+  std::optional<PositionLogprobs> sampled;
+  std::vector<PositionLogprobs> prompt_logprobs;  // of this step's rows
+};
+
+struct StepResult {
+  std::vector<SequenceResult> sequences;  // in the order of the slices
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_BATCH_H_

@@ -1,0 +1,118 @@
+// The public door of the engine: load a model, open sequences, step batches.
+// Knows no gRPC and no protobuf.
+#ifndef HEADRACE_ENGINE_ENGINE_H_
+#define HEADRACE_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/batch.h"
+#include "engine/capture/capture_plan.h"
+#include "engine/model/hook_point.h"
+#include "engine/model/model_config.h"
+#include "engine/tensor/numerics.h"
+#include "engine/tokenizer/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace headrace {
+
+struct LoadProgress {
+  std::string_view stage;  // "reading", "packing", "warming up"
+  double fraction = 0;     // of the whole load, in [0, 1]
+};
+
+struct EngineOptions {
+  std::string model_path;  // a file, or a folder with config.json
+  Numerics numerics = Numerics::kFast;
+  int num_threads = 0;          // 0: what cgroup and affinity allow
+  int64_t kv_cache_bytes = 0;   // 0: from the memory limit, after the weights
+  int64_t kv_block_size = 16;   // rows per block
+  int64_t max_batch_rows = 512;  // rows of one step at the most
+  // Replace what the file says about RoPE for every sequence that does not
+  // ask otherwise; unset fields keep the file's.
+  std::optional<RopeParams> rope;
+  std::optional<int64_t> context_length;
+  bool prefix_cache = true;
+  std::function<void(const LoadProgress&)> on_progress;  // may be null
+};
+
+// What a loaded model is; immutable.
+struct ModelInfo {
+  ModelConfig config;
+  Numerics numerics = Numerics::kFast;
+  std::string weight_format;  // "GGUF v3", "safetensors", "llama2.c"
+  std::string weight_dtype;   // the commonest, as in "Q4_1"
+  std::string weights_sha256;  // hex, of the tensors' bytes in order of name
+  int64_t weight_bytes = 0;    // as stored
+  int64_t parameter_count = 0;
+  // For sequences that do not ask otherwise; nullopt without RoPE.
+  std::optional<EffectiveRope> rope;
+  int64_t context_length = 0;
+  int num_threads = 0;
+  std::string isa;  // the instruction set that was chosen, as in "AVX3_ZEN4"
+  std::vector<int32_t> end_token_ids;  // all that the files declare
+  std::vector<std::string> warnings;   // found while loading
+};
+
+struct HookPointState {
+  HookPoint hook;
+  int64_t width = 0;  // values per row
+  bool capturable = false;
+  std::string refusal;  // why not, when it is not capturable
+};
+
+struct KvCacheStats {
+  int64_t block_size = 0;
+  int64_t total_blocks = 0;
+  int64_t used_blocks = 0;    // reserved by open sequences
+  int64_t cached_blocks = 0;  // hold a reusable prefix, free to be evicted
+  int64_t prefix_queries = 0;  // prompt rows looked up
+  int64_t prefix_hits = 0;     // prompt rows found
+};
+
+// model(), hooks(), tokenizer(), chat_template() are thread-safe. All else is
+// owned by the batch loop: one thread at a time.
+class Engine {
+ public:
+  // Loads, packs and warms up. Errors: NOT_FOUND (no such file), DATA_LOSS
+  // (malformed weights, naming tensor and offset), INVALID_ARGUMENT (options),
+  // RESOURCE_EXHAUSTED (does not fit, with the numbers).
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(EngineOptions options);
+  virtual ~Engine() = default;
+
+  virtual const ModelInfo& model() const = 0;
+  virtual const std::vector<HookPointState>& hooks() const = 0;
+  // Null for a model without one: it serves token ids.
+  virtual const Tokenizer* tokenizer() const = 0;
+  // Null when the files carry none.
+  virtual const ChatTemplate* chat_template() const = 0;
+
+  // Blocks that a sequence of `max_rows` rows reserves.
+  int64_t BlocksFor(int64_t max_rows) const;
+
+  // Reserves KV blocks for max_rows. Errors: RESOURCE_EXHAUSTED when they are
+  // not free; INVALID_ARGUMENT for what does not fit the model.
+  virtual absl::StatusOr<OpenedSequence> OpenSequence(
+      SequenceId id, SequenceOptions options) = 0;
+  // Gives every block back; whole prompt blocks stay reusable.
+  virtual void CloseSequence(SequenceId id) = 0;
+
+  // Computes one step. An error means that the batch broke a rule of this
+  // interface (a bug); trouble of one sequence is in its SequenceResult.
+  virtual absl::StatusOr<StepResult> Step(const Batch& batch) = 0;
+
+  // Results of CapturePlan::checks so far.
+  virtual CaptureChecks checks(SequenceId id) const = 0;
+  virtual KvCacheStats kv_cache() const = 0;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_ENGINE_H_

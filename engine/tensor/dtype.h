@@ -1,0 +1,35 @@
+// Element types and block formats of stored tensors. What a block means in
+// numbers is in engine/weights/block_formats.h.
+#ifndef HEADRACE_ENGINE_TENSOR_DTYPE_H_
+#define HEADRACE_ENGINE_TENSOR_DTYPE_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace headrace {
+
+enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+
+// A row of a tensor is contiguous blocks of `elements` values in `bytes` bytes.
+struct DTypeLayout {
+  std::string_view name;
+  int64_t elements;
+  int64_t bytes;
+};
+
+// Layouts as in ggml-common.h of ggml (2025-02) for the block formats.
+constexpr DTypeLayout LayoutOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return {"F32", 1, 4};
+    case DType::kF16: return {"F16", 1, 2};
+    case DType::kBF16: return {"BF16", 1, 2};
+    case DType::kQ8_0: return {"Q8_0", 32, 34};
+    case DType::kQ4_0: return {"Q4_0", 32, 18};
+    case DType::kQ4_1: return {"Q4_1", 32, 20};
+  }
+  return {"?", 1, 0};
+}
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_TENSOR_DTYPE_H_

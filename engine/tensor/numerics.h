@@ -1,0 +1,16 @@
+// The two ways products are computed, stated in every reply.
+#ifndef HEADRACE_ENGINE_TENSOR_NUMERICS_H_
+#define HEADRACE_ENGINE_TENSOR_NUMERICS_H_
+
+#include <cstdint>
+
+namespace headrace {
+
+enum class Numerics : uint8_t {
+  kExact,  // float32 activations on dequantised weights: what the file says
+  kFast,   // int8 activations (groups of 32) on int8 and int4 weights
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_TENSOR_NUMERICS_H_

@@ -1,0 +1,71 @@
+// One model on disk, whatever its format: named tensors in mapped memory, and
+// the file's metadata. A format is one file and one line in the table of
+// weight_source.cc.
+#ifndef HEADRACE_ENGINE_WEIGHTS_WEIGHT_SOURCE_H_
+#define HEADRACE_ENGINE_WEIGHTS_WEIGHT_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/tensor/tensor_view.h"
+#include "nlohmann/json.hpp"
+
+namespace headrace {
+
+enum class WeightFormat : uint8_t { kGguf, kSafetensors, kLlama2c };
+
+// A tensor as it is stored. Shape is row-major, [out, in] for matrices,
+// whatever order the file lists it in.
+struct StoredTensor {
+  std::string name;
+  TensorView view;
+  int64_t bytes = 0;
+  std::string location;  // "model.gguf: offset 1234", for messages
+};
+
+// Immutable, thread-safe. Tensors stay mapped as long as this lives.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  virtual WeightFormat format() const = 0;
+  virtual std::string format_name() const = 0;  // "GGUF v3"
+  // In order of name.
+  virtual const std::vector<StoredTensor>& tensors() const = 0;
+  // Null when there is no such tensor.
+  const StoredTensor* Find(std::string_view name) const;
+
+  // What the files say beside the tensors:
+  //   GGUF: its key-value pairs, by key.
+  //   safetensors: {"config": config.json, "generation_config": …,
+  //                 "tokenizer": tokenizer.json, "tokenizer_config": …,
+  //                 "chat_template": text of chat_template.jinja}, each when
+  //                 the folder has it.
+  //   llama2.c: its header {"dim", "hidden_dim", …} and, when tok512.bin or
+  //                 tokenizer.bin lies beside it, {"tokenizer": {"tokens":
+  //                 [...], "scores": [...]}}; tokens are byte strings held as
+  //                 Latin-1 text so that JSON can carry them.
+  virtual const nlohmann::ordered_json& metadata() const = 0;
+  // Found while opening: contradictions that were resolved, stray files.
+  virtual const std::vector<std::string>& warnings() const = 0;
+};
+
+// Opens a file (.gguf, .bin of llama2.c, .safetensors) or a folder. Every
+// offset, shape and count is checked before it is used.
+//
+// Errors: NOT_FOUND; DATA_LOSS for malformed files, naming the file, the
+// tensor or key, the offset, what was found and what was wanted.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeightSource(
+    const std::string& path);
+
+// SHA-256 over name, dtype, shape and bytes of every tensor in order of name;
+// lower-case hex.
+std::string HashWeights(const WeightSource& source);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_WEIGHTS_WEIGHT_SOURCE_H_
