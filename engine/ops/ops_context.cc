@@ -1,0 +1,38 @@
+#include "engine/ops/ops_context.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/kernels/isa.h"
+
+namespace headrace {
+
+absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
+    int num_threads) {
+  if (num_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_threads is ", num_threads, "; at least 1"));
+  }
+  const char* cap = std::getenv("HEADRACE_ISA");
+  const absl::Status capped = kernels::CapIsa(cap == nullptr ? "" : cap);
+  if (!capped.ok()) {
+    return absl::Status(capped.code(),
+                        absl::StrCat("HEADRACE_ISA: ", capped.message()));
+  }
+  std::unique_ptr<OpsContext> context(new OpsContext(num_threads));
+  LOG(INFO) << "kernels: " << context->isa() << ", " << num_threads
+            << " compute thread" << (num_threads == 1 ? "" : "s");
+  return context;
+}
+
+OpsContext::OpsContext(int num_threads)
+    : team_(num_threads), isa_(kernels::ChosenIsa()) {
+  for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(kScratchBytes);
+}
+
+OpsContext::~OpsContext() = default;
+
+}  // namespace headrace
