@@ -1,0 +1,25 @@
+// Plain quantisers: floats to the bytes of each stored dtype. The inverse, in
+// the product, is engine/weights/block_formats.h.
+#ifndef HEADRACE_TESTS_TESTING_BLOCK_ENCODER_H_
+#define HEADRACE_TESTS_TESTING_BLOCK_ENCODER_H_
+
+#include <span>
+#include <string>
+
+#include "engine/tensor/dtype.h"
+
+namespace headrace {
+
+// The bytes of `values` stored as `dtype`, little-endian; values.size() is a
+// whole number of blocks. Each code is the one nearest to its value on the
+// grid of the stored (rounded) scale:
+//   Q8_0  d = max|v| / 127          codes -127..127
+//   Q4_0  d = v_peak / -8           codes 0..15, v_peak: the largest in size
+//   Q4_1  d = (max - min) / 15      codes 0..15, m = min
+// A block with a value that is not finite decodes to values that are not
+// finite.
+std::string EncodeBlocks(DType dtype, std::span<const float> values);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_TESTS_TESTING_BLOCK_ENCODER_H_
