@@ -17,6 +17,7 @@
 #include "engine/capture/capture_plan.h"
 #include "engine/model/hook_point.h"
 #include "engine/model/model_config.h"
+#include "engine/rope/extension.h"
 #include "engine/tensor/numerics.h"
 #include "engine/tokenizer/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -35,10 +36,9 @@ struct EngineOptions {
   int64_t kv_cache_bytes = 0;   // 0: from the memory limit, after the weights
   int64_t kv_block_size = 16;   // rows per block
   int64_t max_batch_rows = 512;  // rows of one step at the most
-  // Replace what the file says about RoPE for every sequence that does not
-  // ask otherwise; unset fields keep the file's.
-  std::optional<RopeParams> rope;
-  std::optional<int64_t> context_length;
+  // What sequences get that do not ask otherwise; rope.max_context is the
+  // context length to serve (0: what the method serves).
+  RopeRequest rope;
   bool prefix_cache = true;
   std::function<void(const LoadProgress&)> on_progress;  // may be null
 };
@@ -54,12 +54,21 @@ struct ModelInfo {
   int64_t parameter_count = 0;
   // For sequences that do not ask otherwise; nullopt without RoPE.
   std::optional<EffectiveRope> rope;
-  int64_t context_length = 0;
+  RopeRequest rope_request;  // EngineOptions::rope
+  int64_t context_length = 0;  // of such sequences, in tokens
   int num_threads = 0;
   std::string isa;  // the instruction set that was chosen, as in "AVX3_ZEN4"
   std::vector<int32_t> end_token_ids;  // all that the files declare
   std::vector<std::string> warnings;   // found while loading
 };
+
+// The rotary encoding of a sequence that asks for `request`: an unset kind,
+// theta or max_context is taken from model.rope_request. See
+// ResolveExtension() for needed_positions and the violations. A model without
+// RoPE resolves to nullopt; its sequences may use model.context_length.
+RopeResolution ResolveRequestRope(const ModelInfo& model,
+                                  const RopeRequest& request,
+                                  int64_t needed_positions);
 
 struct HookPointState {
   HookPoint hook;

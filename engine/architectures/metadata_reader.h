@@ -1,0 +1,57 @@
+// Typed access to what a file says of its model, with errors that name the
+// key, what was found and what was wanted.
+#ifndef HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_
+#define HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace headrace {
+
+// Reads one JSON object. Keys are looked up as prefix + key. Null counts as
+// absent. Errors are DATA_LOSS.
+class MetadataReader {
+ public:
+  // `object` outlives this.
+  MetadataReader(const nlohmann::ordered_json& object, std::string prefix)
+      : object_(object), prefix_(std::move(prefix)) {}
+
+  // Required whole number in [min, max].
+  absl::StatusOr<int64_t> Int(std::string_view key, int64_t min,
+                              int64_t max) const;
+  absl::StatusOr<std::optional<int64_t>> OptionalInt(std::string_view key,
+                                                     int64_t min,
+                                                     int64_t max) const;
+  // A number, or one per layer that must all be equal.
+  absl::StatusOr<std::optional<int64_t>> PerLayerInt(std::string_view key,
+                                                     int64_t num_layers,
+                                                     int64_t min,
+                                                     int64_t max) const;
+  // Required finite number > 0.
+  absl::StatusOr<double> PositiveDouble(std::string_view key) const;
+  absl::StatusOr<std::optional<bool>> OptionalBool(std::string_view key) const;
+  absl::StatusOr<std::optional<std::string>> OptionalString(
+      std::string_view key) const;
+
+  std::string FullKey(std::string_view key) const;
+  // Null when absent or null.
+  const nlohmann::ordered_json* Find(std::string_view key) const;
+
+ private:
+  absl::StatusOr<int64_t> ToInt(std::string_view key,
+                                const nlohmann::ordered_json& value,
+                                int64_t min, int64_t max) const;
+
+  const nlohmann::ordered_json& object_;
+  std::string prefix_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_

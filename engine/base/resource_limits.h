@@ -1,0 +1,31 @@
+// What this process may use: cores and memory, as affinity and cgroups (v1 and
+// v2) allow. A container's limit counts, not the host's size.
+#ifndef HEADRACE_ENGINE_BASE_RESOURCE_LIMITS_H_
+#define HEADRACE_ENGINE_BASE_RESOURCE_LIMITS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace headrace {
+
+struct ResourceLimits {
+  // Whole cores: affinity and CPU quota, the quota rounded down; at least 1.
+  int cores = 1;
+  // Bytes that this process may still come to hold: the least of every cgroup
+  // limit on the path and the machine's memory.
+  int64_t memory_bytes = 0;
+};
+
+// Where the facts are read; replaced in tests.
+struct ResourceLimitSources {
+  std::string root;      // prefix of /proc and /sys/fs/cgroup
+  int affinity_cores;    // cores in the affinity mask
+};
+
+// Reads the limits of this process.
+ResourceLimits ReadResourceLimits();
+ResourceLimits ReadResourceLimits(const ResourceLimitSources& sources);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_BASE_RESOURCE_LIMITS_H_

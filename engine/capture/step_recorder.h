@@ -1,0 +1,63 @@
+// Watches one step for the sequences that want rows of it, and hands each its
+// own.
+#ifndef HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_
+#define HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/capture/capture_checks.h"
+#include "engine/capture/capture_plan.h"
+#include "engine/model/step_observer.h"
+
+namespace headrace {
+
+// The rows of one sequence in a step: tokens[i] stands at first_position + i,
+// in row first_row + i of the step.
+struct RecordedSlice {
+  const CapturePlan* plan;
+  CaptureSink* sink;      // may be null with checks alone
+  CaptureChecks* checks;  // added to
+  int64_t first_row;
+  int64_t first_position;
+  int64_t prompt_length;
+  std::span<const int32_t> tokens;
+};
+
+// Owned by the batch loop; used for one step.
+class StepRecorder final : public StepObserver {
+ public:
+  // `last_layer`: where the sum of all writes is compared.
+  explicit StepRecorder(int32_t last_layer) : last_layer_(last_layer) {}
+
+  // Slices that select no row are dropped here.
+  void AddSlice(const RecordedSlice& slice);
+  bool empty() const { return slices_.empty(); }
+
+  // Rows of the step, ascending, for which some slice wants `hook`.
+  std::vector<int32_t> RowsWanting(HookPoint hook) const;
+
+  void OnRows(const HookRows& rows) override;
+
+ private:
+  struct SelectedRow {
+    int32_t step_row;
+    int64_t position;
+    int32_t token;
+    Phase phase;
+    RowCheck check;
+  };
+  struct Slice {
+    RecordedSlice slice;
+    std::vector<SelectedRow> rows;  // ascending
+  };
+  void Take(Slice& slice, const HookRows& rows);
+
+  int32_t last_layer_;
+  std::vector<Slice> slices_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_

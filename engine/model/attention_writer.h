@@ -1,0 +1,55 @@
+// Grouped-query attention as a writer: o(attend(rotate(q), rotate(k), v)).
+#ifndef HEADRACE_ENGINE_MODEL_ATTENTION_WRITER_H_
+#define HEADRACE_ENGINE_MODEL_ATTENTION_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/model/decoder_description.h"
+#include "engine/model/writer.h"
+#include "engine/ops/linear.h"
+#include "engine/tensor/numerics.h"
+
+namespace headrace {
+
+class AttentionWriter final : public Writer {
+ public:
+  // Packs the weights.
+  static absl::StatusOr<std::unique_ptr<AttentionWriter>> Create(
+      OpsContext& ops, const ModelConfig& config, int32_t layer,
+      const AttentionDescription& description, Numerics numerics);
+
+  HookPoint write_hook() const override { return HookPoint::kAttnOut; }
+  HookPoint after_hook() const override { return HookPoint::kResidMid; }
+  void Compute(StepContext& step, const ResidualBus& bus,
+               float* write) const override;
+
+ private:
+  AttentionWriter(const ModelConfig& config, int32_t layer,
+                  NormDescription norm, HeadPosition position);
+  // Turns queries and keys of [num_rows, qkv_width] by their positions.
+  void Rotate(StepContext& step, float* qkv) const;
+  // Adds keys and values of the step to the cache, then attends over it.
+  void StoreKeysAndValues(StepContext& step, const float* qkv) const;
+  void Attend(StepContext& step, const float* qkv, float* z) const;
+
+  int64_t q_width() const {
+    return config_.num_attention_heads * config_.head_dim;
+  }
+  int64_t kv_width() const {
+    return config_.num_key_value_heads * config_.head_dim;
+  }
+  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
+
+  ModelConfig config_;
+  int32_t layer_;
+  NormDescription norm_;
+  HeadPosition position_;
+  LinearWeights qkv_proj_;
+  LinearWeights o_proj_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_ATTENTION_WRITER_H_

@@ -1,0 +1,83 @@
+// The decoder: embed, blocks that add to the residual bus, final norm,
+// unembedding. One pass serves prefill and decode alike.
+#ifndef HEADRACE_ENGINE_MODEL_DECODER_H_
+#define HEADRACE_ENGINE_MODEL_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "engine/kv_cache/paged_kv_storage.h"
+#include "engine/model/decoder_block.h"
+#include "engine/model/decoder_description.h"
+#include "engine/model/residual_bus.h"
+#include "engine/model/step_context.h"
+#include "engine/ops/linear.h"
+#include "engine/ops/ops_context.h"
+#include "engine/tensor/numerics.h"
+
+namespace headrace {
+
+struct DecoderOptions {
+  Numerics numerics = Numerics::kFast;
+  int64_t max_rows = 0;  // of one pass
+};
+
+// Owned by the batch loop.
+class Decoder {
+ public:
+  // Packs every weight; `description`'s tensors stay alive as long as this
+  // (the embedding is read in place). `on_layer(done, of)` reports progress.
+  static absl::StatusOr<std::unique_ptr<Decoder>> Create(
+      OpsContext& ops, const DecoderDescription& description,
+      const DecoderOptions& options,
+      absl::FunctionRef<void(int64_t, int64_t)> on_layer);
+
+  // Runs the rows through the blocks, appending to the KV cache. 1 <=
+  // num_rows <= max_rows.
+  void Forward(const StepRows& rows, PagedKvStorage& kv);
+
+  // Final norm and unembedding of some rows of the last Forward, in tiles:
+  // take(rows of the step, logits [rows.size(), vocab_size]). Rows ascend.
+  using TakeLogits =
+      absl::FunctionRef<void(std::span<const int32_t>, std::span<const float>)>;
+  void Logits(std::span<const int32_t> step_rows, StepObserver* observer,
+              TakeLogits take);
+  // Final norm alone, shown to the observer.
+  void FinalNorm(std::span<const int32_t> step_rows, StepObserver* observer);
+
+  const ModelConfig& config() const { return config_; }
+
+ private:
+  Decoder(OpsContext& ops, const DecoderDescription& description,
+          int64_t max_rows);
+  void Embed(StepContext& step);
+  void WritePositions(StepContext& step);
+  void SetRotaryRows(const StepRows& rows);
+  // Norms at most kLogitsTile rows into normed_tile_.
+  void NormTile(std::span<const int32_t> step_rows, StepObserver* observer);
+
+  // Rows whose logits are computed at once: bounds the memory.
+  static constexpr int64_t kLogitsTile = 32;
+
+  OpsContext& ops_;
+  ModelConfig config_;
+  TensorView embed_tokens_;
+  AdditivePosition additive_position_;
+  std::vector<DecoderBlock> blocks_;
+  NormDescription final_norm_;
+  LinearWeights lm_head_;
+  ResidualBus bus_;
+  StepBuffers buffers_;
+  AttentionScratch attention_;
+  AlignedBuffer<float> gathered_tile_;  // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> normed_tile_;    // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> logits_tile_;    // [kLogitsTile, vocab_size]
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_DECODER_H_

@@ -1,0 +1,17 @@
+#include "engine/model/decoder_block.h"
+
+namespace headrace {
+
+void DecoderBlock::Forward(StepContext& step, ResidualBus& bus) const {
+  const int64_t width = bus.hidden_size();
+  step.Tap(HookPoint::kResidPre, layer_, bus.rows(), width);
+  for (const std::unique_ptr<Writer>& writer : writers_) {
+    float* write = step.buffers.write.data();
+    writer->Compute(step, bus, write);
+    step.Tap(writer->write_hook(), layer_, write, width);
+    bus.Add(write);
+    step.Tap(writer->after_hook(), layer_, bus.rows(), width);
+  }
+}
+
+}  // namespace headrace

@@ -1,0 +1,41 @@
+// The gated MLP as a writer: down(act(gate x) * up x).
+#ifndef HEADRACE_ENGINE_MODEL_MLP_WRITER_H_
+#define HEADRACE_ENGINE_MODEL_MLP_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/model/decoder_description.h"
+#include "engine/model/writer.h"
+#include "engine/ops/linear.h"
+#include "engine/tensor/numerics.h"
+
+namespace headrace {
+
+class MlpWriter final : public Writer {
+ public:
+  // Packs the weights.
+  static absl::StatusOr<std::unique_ptr<MlpWriter>> Create(
+      OpsContext& ops, const ModelConfig& config,
+      const MlpDescription& description, Numerics numerics);
+
+  HookPoint write_hook() const override { return HookPoint::kMlpOut; }
+  HookPoint after_hook() const override { return HookPoint::kResidPost; }
+  void Compute(StepContext& step, const ResidualBus& bus,
+               float* write) const override;
+
+ private:
+  MlpWriter(int64_t intermediate_size, NormDescription norm,
+            Activation activation);
+
+  int64_t intermediate_size_;
+  NormDescription norm_;
+  Activation activation_;
+  LinearWeights gate_up_proj_;
+  LinearWeights down_proj_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_MLP_WRITER_H_

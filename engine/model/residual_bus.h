@@ -1,0 +1,43 @@
+// The residual stream: a bus that every sublayer reads and adds to. Nothing
+// overwrites it within a pass, so it is the place to look inside a model.
+#ifndef HEADRACE_ENGINE_MODEL_RESIDUAL_BUS_H_
+#define HEADRACE_ENGINE_MODEL_RESIDUAL_BUS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "engine/base/aligned_buffer.h"
+
+namespace headrace {
+
+// Float32 [num_rows, hidden_size]. Owned by the batch loop.
+class ResidualBus {
+ public:
+  ResidualBus(int64_t max_rows, int64_t hidden_size)
+      : hidden_size_(hidden_size),
+        rows_(static_cast<size_t>(max_rows * hidden_size)) {}
+
+  // Starts a pass of `num_rows` rows. The embedding is then written to row().
+  void Begin(int64_t num_rows) { num_rows_ = num_rows; }
+  std::span<float> row(int64_t i) {
+    return {rows_.data() + i * hidden_size_, static_cast<size_t>(hidden_size_)};
+  }
+
+  int64_t num_rows() const { return num_rows_; }
+  int64_t hidden_size() const { return hidden_size_; }
+  // [num_rows, hidden_size]
+  const float* rows() const { return rows_.data(); }
+
+  // rows += write, one rounding per element and nothing fused into it, so that
+  // before + write == after holds exactly in float32.
+  void Add(const float* write);
+
+ private:
+  int64_t hidden_size_;
+  int64_t num_rows_ = 0;
+  AlignedBuffer<float> rows_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_RESIDUAL_BUS_H_

@@ -1,0 +1,78 @@
+// What every part of a pass shares: the rows of the step, where their keys and
+// values are, and the memory that sublayers work in.
+#ifndef HEADRACE_ENGINE_MODEL_STEP_CONTEXT_H_
+#define HEADRACE_ENGINE_MODEL_STEP_CONTEXT_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/aligned_buffer.h"
+#include "engine/kv_cache/paged_kv_storage.h"
+#include "engine/model/hook_point.h"
+#include "engine/model/model_config.h"
+#include "engine/model/step_observer.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/ops_context.h"
+#include "engine/position/rotary_rows.h"
+#include "engine/rope/rope_params.h"
+
+namespace headrace {
+
+// The rows of one sequence: tokens first_position, first_position + 1, … in
+// rows first_row, first_row + 1, … of the step.
+struct StepSequence {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  int64_t first_position = 0;
+  std::span<const int32_t> block_table;
+  const EffectiveRope* rope = nullptr;  // null: the model has none
+};
+
+// A ragged batch of rows.
+struct StepRows {
+  std::span<const int32_t> tokens;  // [num_rows]
+  std::span<const StepSequence> sequences;
+  StepObserver* observer = nullptr;  // null: nobody watches
+
+  int64_t num_rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+// Memory of a pass, allocated once for the largest step.
+struct StepBuffers {
+  StepBuffers(const ModelConfig& config, int64_t max_rows);
+
+  AlignedBuffer<float> normed;  // [max_rows, hidden_size]
+  AlignedBuffer<float> qkv;     // [max_rows, (heads + 2 kv_heads) * head_dim]
+  AlignedBuffer<float> z;       // [max_rows, heads * head_dim]
+  AlignedBuffer<float> gate_up;  // [max_rows, 2 * intermediate_size]
+  AlignedBuffer<float> act;      // [max_rows, intermediate_size]
+  AlignedBuffer<float> write;    // [max_rows, hidden_size]
+  RotaryRows rotary;
+};
+
+// Owned by the batch loop.
+struct StepContext {
+  OpsContext& ops;
+  PagedKvStorage& kv;
+  AttentionScratch& attention;
+  StepBuffers& buffers;
+  const StepRows& rows;
+
+  // Shows [num_rows, width] rows to the observer, if there is one.
+  void Tap(HookPoint hook, int32_t layer, const float* data,
+           int64_t width) const {
+    if (rows.observer == nullptr) return;
+    rows.observer->OnRows({.hook = hook,
+                           .layer = layer,
+                           .data = data,
+                           .width = width,
+                           .stride = width,
+                           .step_rows = {},
+                           .num_rows = rows.num_rows()});
+  }
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_STEP_CONTEXT_H_

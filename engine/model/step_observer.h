@@ -1,0 +1,37 @@
+// How a step is watched: the decoder shows rows where they are born, and the
+// observer takes what it wants. The only door between a pass and its readers.
+#ifndef HEADRACE_ENGINE_MODEL_STEP_OBSERVER_H_
+#define HEADRACE_ENGINE_MODEL_STEP_OBSERVER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "engine/model/hook_point.h"
+
+namespace headrace {
+
+// Rows of one hook and layer. Valid only during the call that shows them.
+struct HookRows {
+  HookPoint hook;
+  int32_t layer;  // -1 where the hook has none
+  const float* data;
+  int64_t width;   // values per row
+  int64_t stride;  // floats from row to row
+  // Row i of `data` is row step_rows[i] of the step; empty: row i is i.
+  std::span<const int32_t> step_rows;
+  int64_t num_rows;
+
+  std::span<const float> row(int64_t i) const {
+    return {data + i * stride, static_cast<size_t>(width)};
+  }
+};
+
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void OnRows(const HookRows& rows) = 0;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_STEP_OBSERVER_H_

@@ -1,0 +1,30 @@
+// A sublayer: it reads the bus through its own norm and computes what is added
+// to it.
+#ifndef HEADRACE_ENGINE_MODEL_WRITER_H_
+#define HEADRACE_ENGINE_MODEL_WRITER_H_
+
+#include "engine/model/hook_point.h"
+#include "engine/model/residual_bus.h"
+#include "engine/model/step_context.h"
+
+namespace headrace {
+
+// Immutable once packed; owned by the batch loop.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+
+  // The hook of what is written, and of the bus after it.
+  virtual HookPoint write_hook() const = 0;
+  virtual HookPoint after_hook() const = 0;
+
+  // What this sublayer adds to the bus.
+  //
+  //   write: [num_rows, hidden_size]
+  virtual void Compute(StepContext& step, const ResidualBus& bus,
+                       float* write) const = 0;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_MODEL_WRITER_H_

@@ -1,0 +1,57 @@
+// One open sequence: what was asked, its tokens so far, and how far it has been
+// computed.
+#ifndef HEADRACE_ENGINE_SEQUENCE_H_
+#define HEADRACE_ENGINE_SEQUENCE_H_
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/batch.h"
+#include "engine/capture/capture_plan.h"
+#include "engine/sampling/sampler.h"
+
+namespace headrace {
+
+// Owned by the batch loop.
+class Sequence {
+ public:
+  Sequence(SequenceOptions options, int64_t cached_rows, Sampler sampler)
+      : options_(std::move(options)),
+        tokens_(options_.prompt),
+        next_row_(cached_rows),
+        sampler_(std::move(sampler)) {}
+
+  const SequenceOptions& options() const { return options_; }
+  int64_t prompt_length() const {
+    return static_cast<int64_t>(options_.prompt.size());
+  }
+  // Prompt and generated.
+  std::span<const int32_t> tokens() const { return tokens_; }
+  std::span<const int32_t> generated() const {
+    return tokens().subspan(options_.prompt.size());
+  }
+  // Position of the first row that is not computed yet.
+  int64_t next_row() const { return next_row_; }
+  int64_t rows_left() const {
+    return static_cast<int64_t>(tokens_.size()) - next_row_;
+  }
+  void Advance(int64_t num_rows) { next_row_ += num_rows; }
+  void Append(int32_t token) { tokens_.push_back(token); }
+
+  Sampler& sampler() { return sampler_; }
+  CaptureChecks& checks() { return checks_; }
+  const CaptureChecks& checks() const { return checks_; }
+
+ private:
+  SequenceOptions options_;
+  std::vector<int32_t> tokens_;
+  int64_t next_row_;
+  Sampler sampler_;
+  CaptureChecks checks_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_SEQUENCE_H_
