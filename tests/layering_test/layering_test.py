@@ -11,11 +11,16 @@ import re
 import tempfile
 import unittest
 
-# A header whose whole closure of engine headers a caller may use.
-ENGINE_DOORS = ("engine/engine.h", "engine/batch.h")
+STATUS = "engine/base/status_macros.h"
+# What the engine shows: these headers and all of the engine that they include.
+ENGINE_DOORS = (
+    "engine/engine.h", "engine/batch.h",
+    # Values to work with what the engine hands out: text pieces and rows.
+    "engine/tokenizer/detokenizer.h", "engine/tokenizer/stop_matcher.h",
+    "engine/tensor/half.h", STATUS,
+)
 # Stands for the closure of ENGINE_DOORS in the table below.
 ENGINE_PUBLIC = "engine's public headers"
-STATUS = "engine/base/status_macros.h"
 
 # room: the rooms, or single headers, that its files may include beside its own.
 # A file belongs to the longest name that its path starts with.
@@ -49,13 +54,13 @@ ARROWS = {
         "engine/kv_cache", "engine/ops", "engine/rope", "engine/tensor",
         "engine/base",
     ),
-    "server/batching": (ENGINE_PUBLIC, STATUS),
-    "server/convert": ("proto", ENGINE_PUBLIC, STATUS),
+    "server/batching": (ENGINE_PUBLIC,),
+    "server/convert": ("proto", ENGINE_PUBLIC),
     "server/auth": (STATUS,),
     "server/metrics": (STATUS,),
     "server/rpc": (
         "server/batching", "server/convert", "server/auth", "server/metrics",
-        "proto", ENGINE_PUBLIC, STATUS,
+        "proto", ENGINE_PUBLIC,
     ),
     "server": (
         "server/rpc", "server/batching", "server/convert", "server/auth",

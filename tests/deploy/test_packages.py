@@ -1,0 +1,42 @@
+"""What the programs load at run time, against the [runtime] section of
+deploy/packages.txt: nothing is missing from the image and nothing is extra."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("HEADRACE_BIN", ROOT / "build/release/bin"))
+# In every Debian, or needed by no library: certificates for TLS clients.
+BEYOND_LIBRARIES = {"libc6", "libgcc-s1", "ca-certificates"}
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def needed():
+    """Packages of the libraries that the linker recorded in the programs."""
+    programs = [BIN / name for name in ("headrace-server", "headrace")]
+    if not all(program.exists() for program in programs):
+        pytest.skip(f"the programs are not built in {BIN}")
+    if not shutil.which("dpkg-query"):
+        pytest.skip("not a Debian system")
+    sonames = set()
+    for program in programs:
+        sonames.update(re.findall(r"NEEDED\s+(\S+)", output("objdump", "-p", program)))
+    owners = set()
+    for soname in sonames - {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}:
+        owners.add(output("dpkg-query", "-S", f"*/{soname}").split(":")[0])
+    return owners
+
+
+def test_the_runtime_section_is_what_the_programs_load(needed):
+    listed = set(output(ROOT / "deploy/packages", "runtime").split())
+
+    assert needed - BEYOND_LIBRARIES == listed - BEYOND_LIBRARIES
