@@ -24,14 +24,19 @@ enum class RopeType : uint8_t {
   kProportional  // Gemma 4: full-width ladder, partly zero
 };
 
+// Positions that any encoding can count: fits the API's uint32 and int32.
+inline constexpr int64_t kMaxRopePositions = 2147483647;
+
 // "default", "linear", "ntk", "dynamic", "yarn", "longrope", "llama3",
 // "proportional": Hugging Face's rope_type ("ntk" is vLLM's word).
 std::string_view RopeTypeName(RopeType type);
+// Also takes the words of requests: "none", "dynamic_ntk".
 std::optional<RopeType> RopeTypeFromName(std::string_view name);
 
 // Which lanes of a head form a pair.
 enum class RopePairing : uint8_t {
-  kHalfSplit,    // (i, i + rotary_dim/2): Hugging Face Llama, GPT-NeoX, GGML "NEOX"
+  kHalfSplit,    // (i, i + rotary_dim/2): Hugging Face Llama, GPT-NeoX, GGML
+                 // "NEOX"
   kInterleaved,  // (2i, 2i+1): the paper, GPT-J, llama2.c, GGML "NORM"
 };
 
@@ -61,6 +66,8 @@ struct RopeParams {
   // Divisors of each frequency stored in the weights file (GGUF rope_freqs):
   // rotary_dim / 2 values, or empty. They replace the llama3 formula.
   std::vector<double> stored_divisors;
+
+  bool operator==(const RopeParams&) const = default;
 };
 
 // A rotary encoding ready to use: everything a sequence needs, frozen.
@@ -82,10 +89,12 @@ struct EffectiveRope {
 //
 //   context_length: positions the sequence may use; what dynamic NTK and
 //                   LongRoPE are frozen at. 0: the method's own length
-//                   (factor * original for linear, ntk, yarn; else
+//                   (factor * original for linear, ntk, dynamic, yarn; else
 //                   max_position_embeddings).
 //
-// Errors: INVALID_ARGUMENT naming the field, its value and the limit.
+// Fields that the method does not use are ignored, and unset in the result.
+//
+// Errors: INVALID_ARGUMENT naming every bad field, its value and the limit.
 absl::StatusOr<EffectiveRope> ResolveRope(const RopeParams& params,
                                           RopePairing pairing,
                                           int64_t context_length);

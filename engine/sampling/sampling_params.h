@@ -4,9 +4,9 @@
 #define HEADRACE_ENGINE_SAMPLING_SAMPLING_PARAMS_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
+
+#include "engine/base/field_violation.h"
 
 namespace headrace {
 
@@ -27,13 +27,6 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias;
   std::vector<int32_t> allowed_token_ids;  // empty: all
   uint64_t seed = 0;                       // resolved; never random in here
-};
-
-// A reason to reject a field: `field` is relative ("top_p",
-// "logit_bias[3].token_id").
-struct FieldViolation {
-  std::string field;
-  std::string description;
 };
 
 // Every violation of `params` at once; empty when it is valid.
