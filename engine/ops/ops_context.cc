@@ -7,8 +7,23 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/kernels/isa.h"
+#include "engine/ops/onednn_gemm.h"
 
 namespace headrace {
+
+namespace {
+
+// oneDNN can be capped once in a process, before its first use.
+void CapOneDnn(const std::string& isa) {
+  static const std::string capped_at =
+      OneDnnGemm::CapIsa(isa) ? isa : std::string();
+  if (capped_at != isa) {
+    LOG(WARNING) << "HEADRACE_ISA=" << isa
+                 << " came too late for oneDNN, which this process has used";
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
     int num_threads) {
@@ -22,6 +37,7 @@ absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
     return absl::Status(capped.code(),
                         absl::StrCat("HEADRACE_ISA: ", capped.message()));
   }
+  if (cap != nullptr && *cap != '\0') CapOneDnn(cap);
   std::unique_ptr<OpsContext> context(new OpsContext(num_threads));
   LOG(INFO) << "kernels: " << context->isa() << ", " << num_threads
             << " compute thread" << (num_threads == 1 ? "" : "s");
@@ -29,7 +45,9 @@ absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
 }
 
 OpsContext::OpsContext(int num_threads)
-    : team_(num_threads), isa_(kernels::ChosenIsa()) {
+    : team_(num_threads),
+      isa_(kernels::ChosenIsa()),
+      gemm_(std::make_unique<OneDnnGemm>()) {
   for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(kScratchBytes);
 }
 

@@ -13,8 +13,11 @@
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/ops/quantized_rows.h"
 
 namespace headrace {
+
+class OneDnnGemm;
 
 // Owned by the batch loop.
 class OpsContext {
@@ -44,12 +47,18 @@ class OpsContext {
     return scratch_[static_cast<size_t>(thread_index)].span();
   }
 
+  // Shared by the products of Linear().
+  OneDnnGemm& gemm() { return *gemm_; }
+  QuantizedRows& quantized_rows() { return quantized_rows_; }
+
  private:
   explicit OpsContext(int num_threads);
 
   ThreadTeam team_;
   std::string isa_;
   std::vector<AlignedBuffer<std::byte>> scratch_;
+  std::unique_ptr<OneDnnGemm> gemm_;
+  QuantizedRows quantized_rows_;
 };
 
 }  // namespace headrace

@@ -5,10 +5,28 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/ops/kernels/isa.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Comes after foreach_target.h.
 #include "hwy/highway.h"
 #include "hwy/targets.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels {
+namespace HWY_NAMESPACE {
+
+const char* NameOfThis() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headrace::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headrace::kernels {
+
+HWY_EXPORT(NameOfThis);
+
 namespace {
 
 // Single bits of a mask of targets, worst first: in Highway a lower bit is a
@@ -36,6 +54,14 @@ int64_t UncappedTargets() {
   return targets;
 }
 
+void Cap(int64_t disabled_targets) {
+  UncappedTargets();  // before the cap hides some
+  hwy::DisableTargets(disabled_targets);
+  // To ask what is supported sets the dispatcher to all that the CPU has, cap
+  // or not; so it is told here.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
 }  // namespace
 
 std::vector<std::string_view> SupportedIsas() {
@@ -43,14 +69,13 @@ std::vector<std::string_view> SupportedIsas() {
 }
 
 absl::Status CapIsa(std::string_view name) {
-  UncappedTargets();  // before the cap hides some
   if (name.empty()) {
-    hwy::DisableTargets(0);
+    Cap(0);
     return absl::OkStatus();
   }
   for (const int64_t bit : BitsOf(HWY_TARGETS)) {
     if (name != hwy::TargetName(bit)) continue;
-    hwy::DisableTargets(bit - 1);
+    Cap(bit - 1);
     return absl::OkStatus();
   }
   std::string choices;
@@ -63,10 +88,7 @@ absl::Status CapIsa(std::string_view name) {
                    "\" is unknown; choose one of ", choices));
 }
 
-std::string_view ChosenIsa() {
-  const int64_t available = hwy::SupportedTargets() & HWY_TARGETS;
-  return hwy::TargetName(available != 0 ? available & -available
-                                        : HWY_STATIC_TARGET);
-}
+std::string_view ChosenIsa() { return HWY_DYNAMIC_DISPATCH(NameOfThis)(); }
 
 }  // namespace headrace::kernels
+#endif  // HWY_ONCE

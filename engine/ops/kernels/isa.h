@@ -20,7 +20,8 @@ std::vector<std::string_view> SupportedIsas();
 // runs. Errors: INVALID_ARGUMENT naming the choices for an unknown name.
 absl::Status CapIsa(std::string_view name);
 
-// The one that kernels use now, as in "AVX3_ZEN4".
+// The one that kernels use now: what a dispatched kernel says of itself, as in
+// "AVX3_ZEN4".
 std::string_view ChosenIsa();
 
 }  // namespace headrace::kernels

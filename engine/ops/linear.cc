@@ -1,0 +1,206 @@
+#include "engine/ops/linear.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/kernels/linear_exact.h"
+#include "engine/ops/kernels/linear_fast.h"
+#include "engine/ops/onednn_gemm.h"
+
+namespace headrace {
+namespace {
+
+using kernels::IsQuantized;
+using kernels::kBlockSize;
+using kernels::kPanelColumns;
+using kernels::Panel;
+
+// Exact mode: up to here weights are decoded in registers, for a few rows at a
+// time; beyond, a block of them is expanded once for all rows.
+constexpr int64_t kMaxDirectRows = 12;
+
+// Rows of one task: their sums and what they read stay in the core's cache.
+constexpr int64_t kTaskRows = 256;
+
+// Tasks per thread, so that one that is held up does not hold up the others.
+constexpr int64_t kTasksPerThread = 8;
+
+// Rows that the fast mode has memory for at once; it grows for more.
+constexpr int64_t kReservedRows = 512;
+
+// Where a task keeps what it needs, within its thread's scratch.
+struct Scratch {
+  explicit Scratch(std::span<std::byte> memory)
+      : tile(reinterpret_cast<float*>(memory.data())),
+        block(tile + kTaskRows * kPanelColumns),
+        unpacked(reinterpret_cast<std::byte*>(block)) {}
+  static constexpr size_t kBytes =
+      sizeof(float) * (kTaskRows + kBlockSize) * kPanelColumns;
+  static_assert(kBytes <= OpsContext::kScratchBytes);
+  static_assert(kernels::kFastScratchBytes <=
+                sizeof(float) * kBlockSize * kPanelColumns);
+
+  float* tile;          // [kTaskRows, 64], sums
+  float* block;         // [512, 64], expanded weights (exact)
+  std::byte* unpacked;  // a chunk of weights (fast), in the same place
+};
+
+// The products of one run of panels.
+class RunOfPanels {
+ public:
+  // `quantized` is null in the exact mode. dst and ld_dst as in Linear().
+  RunOfPanels(OpsContext& context, const PackedPanels& panels,
+              const QuantizedRows* quantized, const float* src,
+              int64_t num_rows)
+      : context_(context),
+        panels_(panels),
+        quantized_(quantized),
+        src_(src),
+        num_rows_(num_rows) {}
+
+  void Multiply(float* dst, int64_t ld_dst) const {
+    const int64_t row_blocks = (num_rows_ + kTaskRows - 1) / kTaskRows;
+    const int64_t block_rows = (num_rows_ + row_blocks - 1) / row_blocks;
+    const int64_t num_panels = panels_.num_panels();
+    const int64_t splits = std::min(
+        num_panels,
+        std::max<int64_t>(
+            1, kTasksPerThread * context_.team().num_threads() / row_blocks));
+    context_.team().ParallelFor(
+        row_blocks * splits, [&](int64_t task, int thread_index) {
+          const int64_t split = task / row_blocks;
+          const int64_t row = task % row_blocks * block_rows;
+          const int64_t rows = std::min(block_rows, num_rows_ - row);
+          const Scratch scratch(context_.scratch(thread_index));
+          for (int64_t p = num_panels * split / splits;
+               p < num_panels * (split + 1) / splits; ++p) {
+            MultiplyPanelRows(p, row, rows, scratch);
+            CopyOut(p, rows, scratch.tile, dst + row * ld_dst, ld_dst);
+          }
+        });
+  }
+
+ private:
+  // scratch.tile = rows [row, row + rows) times panel p.
+  void MultiplyPanelRows(int64_t p, int64_t row, int64_t rows,
+                         const Scratch& scratch) const {
+    const Panel panel = panels_.panel(p);
+    if (quantized_ != nullptr) {
+      const int64_t groups = panel.in / kernels::kGroupSize;
+      kernels::MultiplyPanelFast({.panel = panel,
+                                  .src = quantized_->groups() + row * groups,
+                                  .num_rows = rows,
+                                  .dst = scratch.tile,
+                                  .ld_dst = kPanelColumns,
+                                  .scratch = scratch.unpacked});
+    } else if (rows <= kMaxDirectRows) {
+      kernels::MultiplyPanel(panel, src_ + row * panel.in, rows, scratch.tile,
+                             kPanelColumns);
+    } else {
+      MultiplyExpanded(panel, src_ + row * panel.in, rows, scratch);
+    }
+  }
+
+  void MultiplyExpanded(const Panel& panel, const float* src, int64_t rows,
+                        const Scratch& scratch) const {
+    for (int64_t k = 0; k < panel.in; k += kBlockSize) {
+      const float* weights = scratch.block;
+      if (panel.dtype == DType::kF32) {
+        weights =
+            reinterpret_cast<const float*>(panel.data) + k * kPanelColumns;
+      } else {
+        kernels::DequantizeBlock(panel, k, std::min(kBlockSize, panel.in - k),
+                                 scratch.block);
+      }
+      for (int64_t row = 0; row < rows; row += OneDnnGemm::kMaxRows) {
+        context_.gemm().Multiply(
+            {.src = src + row * panel.in,
+             .num_rows = std::min(OneDnnGemm::kMaxRows, rows - row),
+             .in = panel.in,
+             .k_begin = k,
+             .weights = weights,
+             .dst = scratch.tile + row * kPanelColumns});
+      }
+    }
+  }
+
+  void CopyOut(int64_t p, int64_t rows, const float* tile, float* dst,
+               int64_t ld_dst) const {
+    const int64_t first = p * kPanelColumns;
+    const auto columns =
+        static_cast<size_t>(std::min(kPanelColumns, panels_.out - first));
+    for (int64_t row = 0; row < rows; ++row) {
+      std::memcpy(dst + row * ld_dst + panels_.first_column + first,
+                  tile + row * kPanelColumns, columns * sizeof(float));
+    }
+  }
+
+  OpsContext& context_;
+  const PackedPanels& panels_;
+  const QuantizedRows* quantized_;
+  const float* src_;
+  int64_t num_rows_;
+};
+
+bool TakesQuantizedRows(const LinearWeights& weights,
+                        const PackedPanels& panels) {
+  return weights.numerics() == Numerics::kFast && IsQuantized(panels.dtype);
+}
+
+}  // namespace
+
+absl::StatusOr<LinearWeights> LinearWeights::Pack(
+    OpsContext& context, std::span<const TensorView> parts, Numerics numerics) {
+  LinearWeights weights;
+  weights.numerics_ = numerics;
+  ASSIGN_OR_RETURN(weights.panels_, PackPanels(context.team(), parts));
+  for (const PackedPanels& panels : weights.panels_) {
+    if (TakesQuantizedRows(weights, panels)) {
+      context.quantized_rows().Reserve(kReservedRows, panels.in);
+    } else {
+      context.gemm().Prepare(panels.in);
+    }
+  }
+  return weights;
+}
+
+int64_t LinearWeights::packed_bytes() const {
+  int64_t bytes = 0;
+  for (const PackedPanels& panels : panels_) {
+    bytes += static_cast<int64_t>(panels.bytes.size());
+  }
+  return bytes;
+}
+
+void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
+            int64_t num_rows, float* dst, int64_t ld_dst) {
+  if (num_rows == 0) return;
+  const bool quantize = std::any_of(
+      weights.panels().begin(), weights.panels().end(),
+      [&](const PackedPanels& p) { return TakesQuantizedRows(weights, p); });
+  if (quantize) {
+    QuantizedRows& rows = context.quantized_rows();
+    rows.Quantize(context.team(), src, num_rows, weights.in_features());
+    Linear(context, weights, rows, dst, ld_dst);
+    return;
+  }
+  for (const PackedPanels& panels : weights.panels()) {
+    RunOfPanels(context, panels, nullptr, src, num_rows).Multiply(dst, ld_dst);
+  }
+}
+
+void Linear(OpsContext& context, const LinearWeights& weights,
+            const QuantizedRows& src, float* dst, int64_t ld_dst) {
+  CHECK_EQ(src.width(), weights.in_features());
+  for (const PackedPanels& panels : weights.panels()) {
+    const QuantizedRows* quantized =
+        TakesQuantizedRows(weights, panels) ? &src : nullptr;
+    RunOfPanels(context, panels, quantized, src.src(), src.num_rows())
+        .Multiply(dst, ld_dst);
+  }
+}
+
+}  // namespace headrace

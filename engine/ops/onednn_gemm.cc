@@ -1,0 +1,247 @@
+#include "engine/ops/onednn_gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "absl/log/log.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/ops/kernels/linear_exact.h"
+#include "engine/ops/kernels/packed_layout.h"
+#include "oneapi/dnnl/dnnl.hpp"
+#include "oneapi/dnnl/dnnl_ukernel.hpp"
+
+namespace headrace {
+namespace {
+
+using kernels::kBlockSize;
+using kernels::kPanelColumns;
+
+// Kernels exist for 1 … 7 rows and for multiples of 8: two calls make any
+// number of rows.
+constexpr int64_t kRowStep = 8;
+
+// Our own loop for the same block.
+void MultiplyBlockOurselves(const OneDnnGemm::Block& block) {
+  kernels::MultiplyBlock(
+      {.panel = {.dtype = DType::kF32,
+                 .in = block.in,
+                 .data = reinterpret_cast<const std::byte*>(block.weights)},
+       .k_count = std::min(kBlockSize, block.in - block.k_begin),
+       .src = block.src + block.k_begin,
+       .ld_src = block.in,
+       .num_rows = block.num_rows,
+       .dst = block.dst,
+       .ld_dst = kPanelColumns,
+       .accumulate = block.k_begin > 0});
+}
+
+#ifdef DNNL_EXPERIMENTAL_UKERNEL
+
+using dnnl::ukernel::brgemm;
+
+// nullopt if oneDNN has no such kernel here.
+std::optional<brgemm> CompileKernel(int64_t rows, int64_t k_count, int64_t in,
+                                    bool accumulate) {
+  constexpr auto kType = dnnl::memory::data_type::f32;
+  try {
+    brgemm kernel(rows, kPanelColumns, k_count, /*batch_size=*/1, /*lda=*/in,
+                  /*ldb=*/kPanelColumns, /*ldc=*/kPanelColumns, kType, kType,
+                  kType);
+    kernel.set_add_C(accumulate);
+    kernel.finalize();
+    // Neither tiles nor any other use of scratch memory for float32.
+    if (kernel.get_scratchpad_size() != 0) return std::nullopt;
+    kernel.generate();
+    return kernel;
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+void Execute(const brgemm& kernel, const float* src, const float* weights,
+             float* dst) {
+  static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
+  CHECK_EQ(dnnl_brgemm_execute(kernel.get(), src, weights, kNoOffsets, dst,
+                               /*scratchpad=*/nullptr),
+           dnnl_success);
+}
+
+#endif  // DNNL_EXPERIMENTAL_UKERNEL
+
+dnnl::cpu_isa IsaOf(std::string_view name) {
+  if (name == "SSE4") return dnnl::cpu_isa::sse41;
+  if (name == "AVX2") return dnnl::cpu_isa::avx2;
+  if (name == "AVX3") return dnnl::cpu_isa::avx512_core;
+  if (name == "AVX3_DL") return dnnl::cpu_isa::avx512_core_vnni;
+  if (name == "AVX3_ZEN4") return dnnl::cpu_isa::avx512_core_bf16;
+  return dnnl::cpu_isa::isa_default;
+}
+
+}  // namespace
+
+#ifdef DNNL_EXPERIMENTAL_UKERNEL
+
+class OneDnnGemm::Kernels {
+ public:
+  explicit Kernels(int64_t in)
+      : in_(in),
+        compiled_(CompileAll()),
+        usable_(compiled_ && AllEqualOurs()) {}
+
+  int64_t in() const { return in_; }
+  bool compiled() const { return compiled_; }
+  bool usable() const { return usable_; }
+
+  void Multiply(const Block& block) const {
+    const ByRows& by_rows = KernelsOf(block.k_begin);
+    const float* src = block.src + block.k_begin;
+    const int64_t most = block.num_rows / kRowStep * kRowStep;
+    if (most > 0) {
+      Execute(by_rows.multiples[static_cast<size_t>(most / kRowStep - 1)], src,
+              block.weights, block.dst);
+    }
+    if (most < block.num_rows) {
+      Execute(by_rows.few[static_cast<size_t>(block.num_rows - most - 1)],
+              src + most * in_, block.weights,
+              block.dst + most * kPanelColumns);
+    }
+  }
+
+ private:
+  struct ByRows {
+    std::vector<brgemm> few;        // 1 … 7 rows
+    std::vector<brgemm> multiples;  // 8, 16, … kMaxRows rows
+  };
+
+  // First, middle and last block of k; what `in` does not need is empty.
+  const ByRows& KernelsOf(int64_t k_begin) const {
+    if (k_begin == 0) return blocks_[0];
+    return k_begin + kBlockSize <= in_ ? blocks_[1] : blocks_[2];
+  }
+
+  bool CompileAll() {
+    const int64_t tail = in_ % kBlockSize;
+    if (!CompileBlock(std::min(in_, kBlockSize), false, blocks_[0])) {
+      return false;
+    }
+    if (in_ >= 2 * kBlockSize && !CompileBlock(kBlockSize, true, blocks_[1])) {
+      return false;
+    }
+    return in_ < kBlockSize || tail == 0 ||
+           CompileBlock(tail, true, blocks_[2]);
+  }
+
+  bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) {
+    for (int64_t rows = 1; rows <= kMaxRows;
+         rows += rows < kRowStep ? 1 : kRowStep) {
+      std::optional<brgemm> kernel =
+          CompileKernel(rows, k_count, in_, accumulate);
+      if (!kernel.has_value()) return false;
+      (rows < kRowStep ? by_rows.few : by_rows.multiples)
+          .push_back(*std::move(kernel));
+    }
+    return true;
+  }
+
+  // Runs each kernel beside our own loop on numbers that round everywhere.
+  bool AllEqualOurs() const {
+    AlignedBuffer<float> src(static_cast<size_t>(kMaxRows * in_));
+    AlignedBuffer<float> weights(
+        static_cast<size_t>(kBlockSize * kPanelColumns));
+    AlignedBuffer<float> theirs(static_cast<size_t>(kMaxRows * kPanelColumns));
+    AlignedBuffer<float> ours(theirs.size());
+    uint32_t state = 1;
+    for (AlignedBuffer<float>* buffer : {&src, &weights}) {
+      for (float& value : buffer->span()) {
+        state = state * 1664525u + 1013904223u;  // Numerical Recipes' generator
+        value = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
+      }
+    }
+    for (int64_t k = 0; k < in_; k += kBlockSize) {
+      // The middle blocks share their kernels.
+      if (k > kBlockSize && k + kBlockSize <= in_) continue;
+      for (int64_t rows = 1; rows <= kMaxRows;
+           rows += rows < kRowStep ? 1 : kRowStep) {
+        Block block = {.src = src.data(),
+                       .num_rows = rows,
+                       .in = in_,
+                       .k_begin = k,
+                       .weights = weights.data(),
+                       .dst = theirs.data()};
+        std::copy_n(weights.data(), ours.size(), theirs.data());
+        std::copy_n(weights.data(), ours.size(), ours.data());
+        Multiply(block);
+        block.dst = ours.data();
+        MultiplyBlockOurselves(block);
+        if (std::memcmp(theirs.data(), ours.data(),
+                        ours.size() * sizeof(float)) != 0) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  int64_t in_;
+  std::array<ByRows, 3> blocks_;
+  bool compiled_;
+  bool usable_;
+};
+
+#else
+
+// A build of oneDNN without micro-kernels.
+class OneDnnGemm::Kernels {
+ public:
+  explicit Kernels(int64_t in) : in_(in) {}
+  int64_t in() const { return in_; }
+  bool compiled() const { return false; }
+  bool usable() const { return false; }
+  void Multiply(const Block& block) const { MultiplyBlockOurselves(block); }
+
+ private:
+  int64_t in_;
+};
+
+#endif  // DNNL_EXPERIMENTAL_UKERNEL
+
+bool OneDnnGemm::CapIsa(std::string_view isa) {
+  return dnnl::set_max_cpu_isa(IsaOf(isa)) == dnnl::status::success;
+}
+
+OneDnnGemm::OneDnnGemm() = default;
+OneDnnGemm::~OneDnnGemm() = default;
+
+void OneDnnGemm::Prepare(int64_t in) {
+  for (const auto& kernels : kernels_) {
+    if (kernels->in() == in) return;
+  }
+  kernels_.push_back(std::make_unique<Kernels>(in));
+  const Kernels& kernels = *kernels_.back();
+  if (kernels.compiled() && !kernels.usable()) {
+    LOG(WARNING) << "oneDNN's brgemm differs in its bits from the order of "
+                    "sums that is specified; our own loop serves instead";
+  }
+  LOG(INFO) << "products of " << in << " inputs: "
+            << (kernels.usable() ? "oneDNN brgemm" : "our own loop");
+}
+
+void OneDnnGemm::Multiply(const Block& block) const {
+  for (const auto& kernels : kernels_) {
+    if (kernels->in() != block.in) continue;
+    if (kernels->usable()) {
+      kernels->Multiply(block);
+    } else {
+      MultiplyBlockOurselves(block);
+    }
+    return;
+  }
+  LOG(FATAL) << "no kernels were prepared for " << block.in << " inputs";
+}
+
+}  // namespace headrace

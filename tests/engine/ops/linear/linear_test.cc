@@ -1,0 +1,298 @@
+// Linear() against its scalar twin, bit for bit. Run once per instruction set:
+// see CMakeLists.txt.
+#include "engine/ops/linear.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/ops/ops_context.h"
+#include "engine/tensor/dtype.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/ops/linear/linear_reference.h"
+
+namespace headrace {
+namespace {
+
+using ::headrace::testing::ReferenceRow;
+using ::headrace::testing::StoredMatrix;
+using ::testing::HasSubstr;
+
+constexpr float kUntouched = -12345.0f;
+
+// One per number of threads, for all tests: each has to compile its kernels.
+OpsContext& ContextOf(int num_threads) {
+  static auto& contexts = *new std::map<int, std::unique_ptr<OpsContext>>();
+  std::unique_ptr<OpsContext>& context = contexts[num_threads];
+  if (context == nullptr) {
+    auto created = OpsContext::Create(num_threads);
+    EXPECT_TRUE(created.ok()) << created.status();
+    context = *std::move(created);
+  }
+  return *context;
+}
+
+bool HasFusedMultiplyAdd(const OpsContext& context) {
+  return context.isa() != "SSE4";
+}
+
+LinearWeights Pack(OpsContext& context, const StoredMatrix& weights,
+                   Numerics numerics) {
+  const TensorView view = weights.view();
+  auto packed = LinearWeights::Pack(context, {&view, 1}, numerics);
+  EXPECT_TRUE(packed.ok()) << packed.status();
+  return *std::move(packed);
+}
+
+std::vector<float> RandomFloats(int64_t size, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(size));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Rows that repeat each other in an irregular order, with what each one of them
+// must give: few references serve many rows in changing company.
+class RowPool {
+ public:
+  static constexpr int64_t kDistinct = 11;
+
+  RowPool(const StoredMatrix& weights, Numerics numerics, bool fused,
+          std::mt19937& random)
+      : in_(weights.view().dim(1)),
+        rows_(RandomFloats(kDistinct * in_, random)) {
+    for (int64_t i = 0; i < kDistinct; ++i) {
+      expected_.push_back(ReferenceRow(row(i), weights, numerics, fused));
+    }
+  }
+
+  std::vector<float> Src(int64_t num_rows) const {
+    std::vector<float> src;
+    for (int64_t r = 0; r < num_rows; ++r) {
+      const auto x = row(Pick(r));
+      src.insert(src.end(), x.begin(), x.end());
+    }
+    return src;
+  }
+  const std::vector<float>& Expected(int64_t r) const {
+    return expected_[static_cast<size_t>(Pick(r))];
+  }
+
+ private:
+  static int64_t Pick(int64_t r) { return (r * r + 3 * r) % kDistinct; }
+  std::span<const float> row(int64_t i) const {
+    return std::span(rows_).subspan(static_cast<size_t>(i * in_),
+                                    static_cast<size_t>(in_));
+  }
+
+  int64_t in_;
+  std::vector<float> rows_;
+  std::vector<std::vector<float>> expected_;
+};
+
+// Compares all rows of dst [num_rows, out + 3] and the gap after each.
+::testing::AssertionResult RowsEqual(const RowPool& pool, int64_t num_rows,
+                                     const std::vector<float>& dst) {
+  for (int64_t r = 0; r < num_rows; ++r) {
+    const std::vector<float>& expected = pool.Expected(r);
+    const size_t ld = expected.size() + 3;
+    const float* actual = dst.data() + static_cast<size_t>(r) * ld;
+    for (size_t n = 0; n < ld; ++n) {
+      const float want = n < expected.size() ? expected[n] : kUntouched;
+      if (std::memcmp(&actual[n], &want, sizeof(float)) != 0) {
+        return ::testing::AssertionFailure()
+               << "row " << r << " of " << num_rows << ", column " << n << ": "
+               << actual[n] << " instead of " << want;
+      }
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+struct LinearShape {
+  int64_t in;
+  int64_t out;
+};
+
+using LinearCase = std::tuple<DType, Numerics, LinearShape>;
+
+class LinearBitsTest : public ::testing::TestWithParam<LinearCase> {};
+
+TEST_P(LinearBitsTest, EqualScalarTwinForAllRowCountsAndThreads) {
+  const auto& [dtype, numerics, shape] = GetParam();
+  std::mt19937 random(7);
+  const StoredMatrix weights(dtype, shape.out, shape.in, random);
+  std::unique_ptr<RowPool> pool;
+  for (const int num_threads : {1, 2, 3}) {
+    OpsContext& context = ContextOf(num_threads);
+    if (pool == nullptr) {
+      pool = std::make_unique<RowPool>(weights, numerics,
+                                       HasFusedMultiplyAdd(context), random);
+    }
+    const LinearWeights packed = Pack(context, weights, numerics);
+    for (const int64_t num_rows :
+         {1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 31, 64, 65, 128, 512}) {
+      const std::vector<float> src = pool->Src(num_rows);
+      std::vector<float> dst(static_cast<size_t>(num_rows * (shape.out + 3)),
+                             kUntouched);
+
+      Linear(context, packed, src.data(), num_rows, dst.data(), shape.out + 3);
+
+      EXPECT_TRUE(RowsEqual(*pool, num_rows, dst))
+          << num_threads << " threads, " << context.isa();
+    }
+  }
+}
+
+std::vector<LinearCase> AllCases() {
+  std::vector<LinearCase> cases;
+  for (const LinearShape shape :
+       {LinearShape{576, 960}, LinearShape{1536, 576}, LinearShape{576, 130},
+        LinearShape{64, 172}, LinearShape{64, 64}, LinearShape{2048, 200},
+        LinearShape{32, 3000}, LinearShape{172, 64}, LinearShape{1, 1},
+        LinearShape{1025, 66}}) {
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16,
+                              DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+      const bool quantized = LayoutOf(dtype).elements > 1;
+      if (quantized && shape.in % 32 != 0) continue;
+      cases.emplace_back(dtype, Numerics::kExact, shape);
+      if (quantized) cases.emplace_back(dtype, Numerics::kFast, shape);
+    }
+  }
+  return cases;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<LinearCase>& info) {
+  const auto& [dtype, numerics, shape] = info.param;
+  return std::string(LayoutOf(dtype).name) +
+         (numerics == Numerics::kExact ? "Exact" : "Fast") +
+         std::to_string(shape.in) + "To" + std::to_string(shape.out);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, LinearBitsTest,
+                         ::testing::ValuesIn(AllCases()), NameOf);
+
+TEST(LinearTest, StacksPartsOfDifferentTypes) {
+  std::mt19937 random(3);
+  OpsContext& context = ContextOf(2);
+  const bool fused = HasFusedMultiplyAdd(context);
+  std::vector<StoredMatrix> parts;
+  std::vector<TensorView> views;
+  for (const auto& [dtype, out] :
+       {std::pair{DType::kQ4_1, 64}, std::pair{DType::kQ4_1, 33},
+        std::pair{DType::kQ8_0, 70}, std::pair{DType::kF16, 5},
+        std::pair{DType::kF32, 65}, std::pair{DType::kF32, 1}}) {
+    parts.emplace_back(dtype, out, 96, random);
+  }
+  for (const StoredMatrix& part : parts) views.push_back(part.view());
+  const auto weights = LinearWeights::Pack(context, views, Numerics::kFast);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  ASSERT_EQ(weights->out_features(), 64 + 33 + 70 + 5 + 65 + 1);
+  EXPECT_EQ(weights->panels().size(), 4u);
+  const std::vector<float> src = RandomFloats(20 * 96, random);
+  std::vector<float> dst(20 * 238);
+
+  Linear(context, *weights, src.data(), 20, dst.data(), 238);
+
+  for (size_t r = 0; r < 20; ++r) {
+    std::vector<float> expected;
+    for (const StoredMatrix& part : parts) {
+      const std::vector<float> columns = ReferenceRow(
+          std::span(src).subspan(r * 96, 96), part, Numerics::kFast, fused);
+      expected.insert(expected.end(), columns.begin(), columns.end());
+    }
+    EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 238, 238 * 4), 0)
+        << "row " << r;
+  }
+}
+
+TEST(LinearTest, RowsQuantizedOnceServeSeveralProducts) {
+  std::mt19937 random(4);
+  OpsContext& context = ContextOf(2);
+  const std::vector<float> src = RandomFloats(7 * 64, random);
+  QuantizedRows rows;
+  rows.Quantize(context.team(), src.data(), 7, 64);
+  for (const DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kF32}) {
+    const StoredMatrix matrix(dtype, 100, 64, random);
+    const LinearWeights weights = Pack(context, matrix, Numerics::kFast);
+    std::vector<float> together(7 * 100);
+    std::vector<float> alone(7 * 100);
+
+    Linear(context, weights, rows, together.data(), 100);
+    Linear(context, weights, src.data(), 7, alone.data(), 100);
+
+    EXPECT_EQ(together, alone) << LayoutOf(dtype).name;
+  }
+}
+
+TEST(LinearTest, NonFiniteRowDoesNotTouchItsNeighbours) {
+  std::mt19937 random(5);
+  OpsContext& context = ContextOf(1);
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity()}) {
+      const StoredMatrix matrix(DType::kQ8_0, 64, 64, random);
+      const LinearWeights weights = Pack(context, matrix, numerics);
+      std::vector<float> src = RandomFloats(20 * 64, random);
+      std::vector<float> clean(20 * 64);
+      std::vector<float> dst(20 * 64);
+      Linear(context, weights, src.data(), 20, clean.data(), 64);
+      src[7 * 64 + 40] = bad;
+
+      Linear(context, weights, src.data(), 20, dst.data(), 64);
+
+      for (size_t i = 0; i < dst.size(); ++i) {
+        if (i / 64 == 7) {
+          EXPECT_FALSE(std::isfinite(dst[i])) << i;
+        } else {
+          EXPECT_EQ(dst[i], clean[i]) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearTest, PackedWeightsAreNoLargerThanTheFile) {
+  std::mt19937 random(6);
+  OpsContext& context = ContextOf(1);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16,
+                            DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+    const StoredMatrix matrix(dtype, 128, 96, random);
+    const LinearWeights weights = Pack(context, matrix, Numerics::kFast);
+    EXPECT_EQ(weights.packed_bytes(), 128 * matrix.view().row_bytes());
+  }
+}
+
+TEST(LinearTest, RefusesPartsThatDoNotFitTogether) {
+  std::mt19937 random(8);
+  OpsContext& context = ContextOf(1);
+  const StoredMatrix a(DType::kF32, 4, 64, random);
+  const StoredMatrix b(DType::kF32, 4, 32, random);
+  const StoredMatrix c(DType::kF32, 4, 48, random);
+  TensorView vector = a.view();
+  vector.shape = {256};
+  TensorView odd = c.view();
+  odd.dtype = DType::kQ8_0;
+
+  const auto pack = [&](std::vector<TensorView> parts) {
+    return std::string(LinearWeights::Pack(context, parts, Numerics::kFast)
+                           .status()
+                           .message());
+  };
+
+  EXPECT_THAT(pack({}), HasSubstr("no weights"));
+  EXPECT_THAT(pack({vector}), HasSubstr("shape [256]"));
+  EXPECT_THAT(pack({a.view(), b.view()}), HasSubstr("64 and 32 inputs"));
+  EXPECT_THAT(pack({odd}), HasSubstr("48 inputs; they must be a multiple"));
+}
+
+}  // namespace
+}  // namespace headrace

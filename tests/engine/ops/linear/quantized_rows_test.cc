@@ -1,0 +1,87 @@
+#include "engine/ops/quantized_rows.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "engine/ops/ops_context.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/ops/linear/linear_reference.h"
+
+namespace headrace {
+namespace {
+
+using ::headrace::testing::QuantizeReference;
+using ::headrace::testing::ReferenceGroup;
+using ::testing::Each;
+using ::testing::ElementsAreArray;
+
+// The quantised groups of one row.
+std::vector<kernels::QuantizedGroup> Quantize(const std::vector<float>& row) {
+  auto context = OpsContext::Create(2);
+  EXPECT_TRUE(context.ok()) << context.status();
+  QuantizedRows rows;
+  rows.Quantize((*context)->team(), row.data(), 1,
+                static_cast<int64_t>(row.size()));
+  return {rows.groups(), rows.groups() + row.size() / 32};
+}
+
+TEST(QuantizedRowsTest, EqualScalarTwin) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> row(40000);  // several tasks
+  for (float& value : row) value = normal(random);
+  for (size_t i = 0; i < 32; ++i) {
+    row[32 + i] *= 1e-30f;  // near the smallest that counts
+    row[64 + i] *= 1e30f;
+    row[96 + i] = static_cast<float>(i) * 0.5f;  // ties once scaled
+  }
+  row[96] = 127.0f;
+
+  const auto groups = Quantize(row);
+
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const ReferenceGroup expected =
+        QuantizeReference(std::span(row).subspan(32 * g, 32));
+    EXPECT_THAT(groups[g].values, ElementsAreArray(expected.values)) << g;
+    EXPECT_EQ(groups[g].scale, expected.scale) << g;
+    EXPECT_EQ(groups[g].scaled_sum,
+              expected.scale * static_cast<float>(expected.sum))
+        << g;
+    EXPECT_EQ(groups[g].start_offset_8, -8 * expected.sum) << g;
+    EXPECT_EQ(groups[g].start_offset_128, -128 * expected.sum) << g;
+  }
+}
+
+TEST(QuantizedRowsTest, TinyGroupIsZero) {
+  const auto groups = Quantize(std::vector<float>(32, -1e-31f));
+
+  EXPECT_EQ(groups[0].scale, 0.0f);
+  EXPECT_EQ(groups[0].scaled_sum, 0.0f);
+  EXPECT_THAT(groups[0].values, Each(0));
+}
+
+TEST(QuantizedRowsTest, NonFiniteGroupKeepsItsScale) {
+  for (const float bad : {std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> row(64, 1.0f);
+    row[5] = bad;
+
+    const auto groups = Quantize(row);
+
+    EXPECT_FALSE(std::isfinite(groups[0].scale));
+    EXPECT_TRUE(std::isnan(groups[0].scaled_sum));
+    EXPECT_THAT(groups[0].values, Each(0));
+    EXPECT_EQ(groups[0].start_offset_128, 0);
+    EXPECT_EQ(groups[1].scale, 1.0f / 127.0f);
+  }
+}
+
+}  // namespace
+}  // namespace headrace
