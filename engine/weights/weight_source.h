@@ -45,10 +45,13 @@ class WeightSource {
   //                 "tokenizer": tokenizer.json, "tokenizer_config": …,
   //                 "chat_template": text of chat_template.jinja}, each when
   //                 the folder has it.
-  //   llama2.c: its header {"dim", "hidden_dim", …} and, when tok512.bin or
+  //   llama2.c: its header {"dim", "hidden_dim", "n_layers", "n_heads",
+  //                 "n_kv_heads", "vocab_size" (positive), "seq_len",
+  //                 "shared_classifier" (bool)} and, when tok512.bin or
   //                 tokenizer.bin lies beside it, {"tokenizer": {"tokens":
   //                 [...], "scores": [...]}}; tokens are byte strings held as
   //                 Latin-1 text so that JSON can carry them.
+  // Objects keep the file's order; looking up a member is linear in its size.
   virtual const nlohmann::ordered_json& metadata() const = 0;
   // Found while opening: contradictions that were resolved, stray files.
   virtual const std::vector<std::string>& warnings() const = 0;
@@ -58,12 +61,14 @@ class WeightSource {
 // offset, shape and count is checked before it is used.
 //
 // Errors: NOT_FOUND; DATA_LOSS for malformed files, naming the file, the
-// tensor or key, the offset, what was found and what was wanted.
+// tensor or key, the offset, what was found and what was wanted; UNIMPLEMENTED
+// naming a tensor of a ggml type that is not supported; INVALID_ARGUMENT for a
+// folder of several models, or a file of no known format.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeightSource(
     const std::string& path);
 
 // SHA-256 over name, dtype, shape and bytes of every tensor in order of name;
-// lower-case hex.
+// lower-case hex. Fed for each: "NAME\nDTYPE\n[SHAPE, …]\n", then the bytes.
 std::string HashWeights(const WeightSource& source);
 
 }  // namespace headrace

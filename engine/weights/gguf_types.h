@@ -1,0 +1,24 @@
+// ggml's tensor types: their numbers, their names, and which of them we read.
+#ifndef HEADRACE_ENGINE_WEIGHTS_GGUF_TYPES_H_
+#define HEADRACE_ENGINE_WEIGHTS_GGUF_TYPES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "engine/tensor/dtype.h"
+
+namespace headrace {
+
+struct GgmlType {
+  uint32_t id;
+  std::string_view name;
+  std::optional<DType> dtype;  // nullopt: known, not supported
+};
+
+// Null for a number that ggml (2026-02) does not define.
+const GgmlType* FindGgmlType(uint32_t id);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_WEIGHTS_GGUF_TYPES_H_

@@ -1,0 +1,123 @@
+// Real files, where they are there: the default model, vocabularies and the
+// smallest trained checkpoint. Their absence skips, it does not fail.
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/tensor/dtype.h"
+#include "engine/weights/weight_source.h"
+#include "gtest/gtest.h"
+
+namespace headrace {
+namespace {
+
+std::string DefaultModelPath() {
+  if (const char* path = std::getenv("HEADRACE_MODEL")) return path;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string base = cache != nullptr
+                               ? std::string(cache)
+                               : absl::StrCat(home ? home : "", "/.cache");
+  return absl::StrCat(base, "/headrace/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+}
+
+std::string SharedPath(std::string_view name) {
+  return absl::StrCat(HEADRACE_SOURCE_DIR, "/../shared/data/",
+                      std::string(name));
+}
+
+std::unique_ptr<WeightSource> OpenOrDie(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<WeightSource>> source = OpenWeightSource(path);
+  EXPECT_TRUE(source.ok()) << source.status();
+  return source.ok() ? *std::move(source) : nullptr;
+}
+
+class DefaultModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(DefaultModelPath())) {
+      GTEST_SKIP() << "no model at " << DefaultModelPath();
+    }
+  }
+};
+
+TEST_F(DefaultModelTest, OpensFast) {
+  const absl::Time start = absl::Now();
+
+  const auto source = OpenOrDie(DefaultModelPath());
+
+  // 49152 tokens and 48900 merges: milliseconds, unless something is
+  // quadratic. Wide, for sanitizers and shared machines.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1.5));
+}
+
+TEST_F(DefaultModelTest, HoldsWhatItsCardSays) {
+  const auto source = OpenOrDie(DefaultModelPath());
+
+  EXPECT_EQ(source->format_name(), "GGUF v3");
+  EXPECT_EQ(source->metadata()["general.architecture"], "llama");
+  EXPECT_EQ(source->metadata()["llama.block_count"], 30);
+  EXPECT_EQ(source->metadata()["tokenizer.ggml.tokens"].size(), 49152);
+  std::map<DType, int> dtypes;
+  for (const StoredTensor& tensor : source->tensors()) {
+    ++dtypes[tensor.view.dtype];
+  }
+  // 30 layers of 9 tensors and two more; norms are F32.
+  EXPECT_EQ(source->tensors().size(), 272u);
+  EXPECT_EQ(dtypes[DType::kF32], 61);
+  for (const auto& [dtype, count] : dtypes) {
+    RecordProperty(std::string(LayoutOf(dtype).name), count);
+  }
+}
+
+TEST_F(DefaultModelTest, HashesInUnderAFewSeconds) {
+  const auto source = OpenOrDie(DefaultModelPath());
+  const absl::Time start = absl::Now();
+
+  EXPECT_EQ(HashWeights(*source).size(), 64u);
+
+  EXPECT_LT(absl::Now() - start, absl::Seconds(4));
+}
+
+TEST(OptionalVocabularyTest, ReadsFilesWithoutTensors) {
+  int read = 0;
+  for (const std::string name : {"gpt-2", "phi-3", "starcoder"}) {
+    const std::string path =
+        SharedPath(absl::StrCat("vocab/ggml-vocab-", name, ".gguf"));
+    if (!std::filesystem::exists(path)) continue;
+    const auto source = OpenOrDie(path);
+    ASSERT_NE(source, nullptr);
+    EXPECT_EQ(source->tensors().size(), 0u);
+    EXPECT_GT(source->metadata()["tokenizer.ggml.tokens"].size(), 30000u);
+    ++read;
+  }
+  if (read == 0) GTEST_SKIP() << "no vocabularies at " << SharedPath("vocab");
+}
+
+TEST(OptionalCheckpointTest, ReadsStories260K) {
+  const std::string path = SharedPath("stories260k/stories260K.bin");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no file " << path;
+
+  const auto source = OpenOrDie(path);
+
+  ASSERT_NE(source, nullptr);
+  EXPECT_EQ(source->format(), WeightFormat::kLlama2c);
+  EXPECT_EQ(source->metadata()["dim"], 64);
+  EXPECT_EQ(source->metadata()["vocab_size"], 512);
+  EXPECT_EQ(source->metadata()["tokenizer"]["tokens"].size(), 512u);
+  // 5 layers of 9, the embedding and the last norm; tied.
+  EXPECT_EQ(source->tensors().size(), 47u);
+  EXPECT_EQ(source->Find("output.weight"), nullptr);
+  EXPECT_EQ(source->Find("blk.4.attn_k.weight")->view.shape, (Shape{32, 64}));
+}
+
+}  // namespace
+}  // namespace headrace
