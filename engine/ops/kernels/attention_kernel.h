@@ -1,0 +1,72 @@
+// Attention of a few rows that share their keys and values: one sequence, one
+// key/value head. See engine/ops/ATTENTION.md for the order of the sums.
+#ifndef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_
+#define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_
+
+#include <cstdint>
+
+namespace headrace::kernels {
+
+inline constexpr int64_t kKeysPerLine = 16;  // neighbours in a block of keys
+inline constexpr int64_t kKeysPerTile = 64;
+inline constexpr int64_t kLinesPerTile = kKeysPerTile / kKeysPerLine;
+inline constexpr int64_t kKeysPerPart = 512;
+// Rows that one call computes at the most: (token, query head) pairs.
+inline constexpr int64_t kMaxAttentionRows = 48;
+
+// num_tokens * num_heads <= kMaxAttentionRows rows, token by token; row r is
+// query head r % num_heads of token r / num_heads.
+struct AttentionRows {
+  const float* q = nullptr;  // first head of the first token
+  int64_t q_token_stride = 0;
+  int64_t num_tokens = 0;
+  int64_t num_heads = 0;  // adjacent heads, head_dim floats each
+  int64_t head_dim = 0;
+  float scale = 0;
+  int64_t first_position = 0;  // of the first token
+  int64_t window = 0;          // visible positions, the row's own included
+  const int32_t* block_table = nullptr;
+  const float* keys = nullptr;    // of this head in block 0
+  const float* values = nullptr;  // of this head in block 0
+  int64_t block_stride = 0;
+  int64_t block_size = 0;
+  int64_t value_stride = 0;  // of one position; a multiple of 16
+
+  int64_t num_rows() const { return num_tokens * num_heads; }
+};
+
+// A softmax under way: of row r, the maximum score, the sum of exponentials
+// and the sum of values times exponentials. A sum of 0 marks a row that has
+// seen no key.
+struct AttentionState {
+  float* max = nullptr;  // [rows]
+  float* sum = nullptr;  // [rows]
+  float* out = nullptr;  // [rows, value_stride], 64-byte aligned rows
+};
+
+// Memory that one call of AttendPart works in; 64-byte aligned.
+struct AttentionWorkspace {
+  float* q = nullptr;       // [kMaxAttentionRows, head_dim]
+  float* scores = nullptr;  // [kMaxAttentionRows, kKeysPerTile]
+  float* sums = nullptr;    // [kMaxAttentionRows, kSumLanes]
+};
+
+// Copies the queries, times the scale.
+void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace);
+
+// Attends from the scaled queries to positions [part * kKeysPerPart,
+// (part + 1) * kKeysPerPart) and fills in every row of `part_state`.
+void AttendPart(const AttentionRows& rows, int64_t part,
+                AttentionWorkspace workspace, AttentionState part_state);
+
+// Merges a later part into `total`, row by row.
+void MergePart(const AttentionRows& rows, AttentionState part_state,
+               AttentionState total);
+
+// Divides by the sums: dst[token * dst_token_stride + head * head_dim].
+void FinishRows(const AttentionRows& rows, AttentionState total, float* dst,
+                int64_t dst_token_stride);
+
+}  // namespace headrace::kernels
+
+#endif  // HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_

@@ -1,0 +1,206 @@
+#include "tests/engine/ops/attention/attention_reference.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <random>
+#include <span>
+
+#include "engine/ops/kernels/activation_constants.h"
+
+namespace headrace::testing {
+namespace {
+
+constexpr int64_t kTile = 64;
+constexpr int64_t kPart = 512;
+constexpr int64_t kLanes = 16;
+
+std::vector<float> Normal(int64_t n, float deviation, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// First visible position of a row.
+int64_t FirstVisible(const AttentionCase& c, int64_t row) {
+  if (!c.sliding_window) return 0;
+  return std::max<int64_t>(0, row - *c.sliding_window + 1);
+}
+
+struct Head {
+  const AttentionCase& c;
+  int64_t row;
+  int64_t head;
+
+  int64_t kv_head() const {
+    return head / (c.num_attention_heads / c.num_key_value_heads);
+  }
+  std::span<const float> At(const std::vector<float>& values, int64_t at_row,
+                            int64_t at_head, int64_t num_heads) const {
+    return std::span(values).subspan(
+        static_cast<size_t>((at_row * num_heads + at_head) * c.head_dim),
+        static_cast<size_t>(c.head_dim));
+  }
+  std::span<const float> q() const {
+    return At(c.q, row, head, c.num_attention_heads);
+  }
+  std::span<const float> k(int64_t key) const {
+    return At(c.k, key, kv_head(), c.num_key_value_heads);
+  }
+  std::span<const float> v(int64_t key) const {
+    return At(c.v, key, kv_head(), c.num_key_value_heads);
+  }
+};
+
+struct State {
+  float max = -FLT_MAX;
+  float sum = 0;
+  std::vector<float> out;
+};
+
+float ScoreInOrder(const Head& h, int64_t key) {
+  float score = 0;
+  for (size_t d = 0; d < h.q().size(); ++d) {
+    score = std::fma(h.q()[d] * h.c.scale, h.k(key)[d], score);
+  }
+  return score;
+}
+
+// Keys [begin, end) of one tile; `lanes` are the 16 partial sums.
+void AddTile(const Head& h, int64_t begin, int64_t end, State& state,
+             float* lanes) {
+  const int64_t first_key = begin / kTile * kTile;
+  float p[kTile] = {};
+  float max = state.max;
+  for (int64_t key = begin; key < end; ++key) {
+    p[key - first_key] = ScoreInOrder(h, key);
+    max = std::max(max, p[key - first_key]);
+  }
+  for (int64_t key = begin; key < end; ++key) {
+    p[key - first_key] = ExpNonPositiveInOrder(p[key - first_key] - max);
+  }
+  const float alpha = ExpNonPositiveInOrder(state.max - max);
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const float tile_sum =
+        (p[i] + p[i + kLanes]) + (p[i + 2 * kLanes] + p[i + 3 * kLanes]);
+    lanes[i] = std::fma(lanes[i], alpha, tile_sum);
+  }
+  for (size_t d = 0; d < state.out.size(); ++d) {
+    state.out[d] *= alpha;
+    for (int64_t key = begin; key < end; ++key) {
+      state.out[d] = std::fma(p[key - first_key], h.v(key)[d], state.out[d]);
+    }
+  }
+  state.max = max;
+}
+
+State PartInOrder(const Head& h, int64_t begin, int64_t end) {
+  State state;
+  state.out.resize(static_cast<size_t>(h.c.head_dim));
+  float lanes[kLanes] = {};
+  while (begin < end) {
+    const int64_t tile_end = std::min(end, (begin / kTile + 1) * kTile);
+    AddTile(h, begin, tile_end, state, lanes);
+    begin = tile_end;
+  }
+  state.sum = SumOfLanesInOrder(lanes);
+  return state;
+}
+
+void Merge(const State& part, State& total) {
+  const float max = std::max(total.max, part.max);
+  const float a = ExpNonPositiveInOrder(total.max - max);
+  const float b = ExpNonPositiveInOrder(part.max - max);
+  total.max = max;
+  total.sum = std::fma(part.sum, b, total.sum * a);
+  for (size_t d = 0; d < total.out.size(); ++d) {
+    total.out[d] = std::fma(part.out[d], b, total.out[d] * a);
+  }
+}
+
+}  // namespace
+
+AttentionCase MakeAttentionCase(const CaseShape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  const int64_t q_size =
+      shape.num_rows * shape.num_attention_heads * shape.head_dim;
+  const int64_t kv_size =
+      shape.num_rows * shape.num_key_value_heads * shape.head_dim;
+  return {.num_rows = shape.num_rows,
+          .num_attention_heads = shape.num_attention_heads,
+          .num_key_value_heads = shape.num_key_value_heads,
+          .head_dim = shape.head_dim,
+          .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
+          .sliding_window = shape.sliding_window,
+          .q = Normal(q_size, 1.0f, random),
+          .k = Normal(kv_size, 1.5f, random),
+          .v = Normal(kv_size, 1.0f, random)};
+}
+
+std::vector<double> AttentionInFloat64(const AttentionCase& c, int64_t row,
+                                       int64_t head) {
+  const Head h = {c, row, head};
+  std::vector<double> scores;
+  for (int64_t key = FirstVisible(c, row); key <= row; ++key) {
+    double score = 0;
+    for (size_t d = 0; d < h.q().size(); ++d) {
+      score += static_cast<double>(h.q()[d]) * h.k(key)[d];
+    }
+    scores.push_back(score * c.scale);
+  }
+  const double max = *std::max_element(scores.begin(), scores.end());
+  double sum = 0;
+  std::vector<double> out(static_cast<size_t>(c.head_dim));
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double p = std::exp(scores[i] - max);
+    sum += p;
+    const auto v = h.v(FirstVisible(c, row) + static_cast<int64_t>(i));
+    for (size_t d = 0; d < out.size(); ++d) out[d] += p * v[d];
+  }
+  for (double& value : out) value /= sum;
+  return out;
+}
+
+std::vector<float> AttentionInOrder(const AttentionCase& c, int64_t row,
+                                    int64_t head) {
+  const Head h = {c, row, head};
+  State total;
+  for (int64_t begin = FirstVisible(c, row); begin <= row;) {
+    const int64_t end = std::min(row + 1, (begin / kPart + 1) * kPart);
+    State part = PartInOrder(h, begin, end);
+    if (total.out.empty()) {
+      total = std::move(part);
+    } else {
+      Merge(part, total);
+    }
+    begin = end;
+  }
+  const float factor = 1.0f / total.sum;
+  for (float& value : total.out) value *= factor;
+  return total.out;
+}
+
+float ExpNonPositiveInOrder(float x) {
+  if (x < kernels::kExpFlush) return 0;
+  const float shifted = std::fma(x, kernels::kLog2E, kernels::kExpShifter);
+  const float n = shifted - kernels::kExpShifter;
+  float r = std::fma(-n, kernels::kLn2High, x);
+  r = std::fma(-n, kernels::kLn2Low, r);
+  float p = 0;
+  for (const float coefficient : kernels::kExpCoefficients) {
+    p = std::fma(p, r, coefficient);
+  }
+  return p * std::ldexp(1.0f, static_cast<int>(n));
+}
+
+float SumOfLanesInOrder(const float* lanes) {
+  std::vector<float> sums(lanes, lanes + kLanes);
+  for (size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+}  // namespace headrace::testing

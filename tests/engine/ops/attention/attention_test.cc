@@ -1,0 +1,261 @@
+#include "engine/ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/ops/kernels/isa.h"
+#include "gtest/gtest.h"
+#include "tests/engine/ops/attention/attention_harness.h"
+#include "tests/engine/ops/attention/attention_reference.h"
+
+namespace headrace {
+namespace {
+
+using testing::AttentionCase;
+using testing::AttentionHarness;
+using testing::CaseShape;
+
+// All rows of one sequence, `chunk` rows per step from row `start` on; those
+// before it in one step.
+std::vector<float> RunInChunks(const AttentionCase& c, int num_threads,
+                               int64_t chunk, int64_t start = 0,
+                               int64_t block_size = 16) {
+  ThreadTeam team(num_threads);
+  AttentionHarness harness({&c}, block_size);
+  if (start > 0) harness.Step(team, {{.begin = 0, .end = start}});
+  for (int64_t row = start; row < c.num_rows; row += chunk) {
+    harness.Step(team,
+                 {{.begin = row, .end = std::min(row + chunk, c.num_rows)}});
+  }
+  return harness.outputs()[0];
+}
+
+std::vector<float> RunAtOnce(const AttentionCase& c) {
+  return RunInChunks(c, 1, c.num_rows);
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Rows at and around every border of lines, tiles and parts, and the last.
+std::vector<int64_t> InterestingRows(const AttentionCase& c) {
+  std::vector<int64_t> rows;
+  for (const int64_t row : {0, 1, 15, 16, 17, 47, 48, 63, 64, 100, 511, 512,
+                            513, 575, 576, 1023, 1024, 1100, 1600}) {
+    if (row < c.num_rows) rows.push_back(row);
+  }
+  rows.push_back(c.num_rows - 1);
+  return rows;
+}
+
+std::string Name(const CaseShape& shape) {
+  return std::to_string(shape.num_rows) + " rows, " +
+         std::to_string(shape.num_attention_heads) + "/" +
+         std::to_string(shape.num_key_value_heads) + " heads of " +
+         std::to_string(shape.head_dim) + ", window " +
+         std::to_string(shape.sliding_window.value_or(0));
+}
+
+std::vector<CaseShape> Shapes() {
+  return {
+      {.num_rows = 1100,
+       .num_attention_heads = 8,
+       .num_key_value_heads = 4,
+       .head_dim = 8},
+      {.num_rows = 2100,
+       .num_attention_heads = 9,
+       .num_key_value_heads = 3,
+       .head_dim = 64},
+      {.num_rows = 600,
+       .num_attention_heads = 1,
+       .num_key_value_heads = 1,
+       .head_dim = 128},
+      {.num_rows = 300,
+       .num_attention_heads = 2,
+       .num_key_value_heads = 1,
+       .head_dim = 80},
+      {.num_rows = 130,
+       .num_attention_heads = 98,
+       .num_key_value_heads = 2,
+       .head_dim = 20},
+      {.num_rows = 1300,
+       .num_attention_heads = 4,
+       .num_key_value_heads = 2,
+       .head_dim = 16,
+       .sliding_window = 100},
+      {.num_rows = 1300,
+       .num_attention_heads = 2,
+       .num_key_value_heads = 2,
+       .head_dim = 32,
+       .sliding_window = 600},
+      {.num_rows = 90,
+       .num_attention_heads = 2,
+       .num_key_value_heads = 2,
+       .head_dim = 32,
+       .sliding_window = 1},
+  };
+}
+
+TEST(AttentionTest, AgreesWithFloat64) {
+  for (const CaseShape& shape : Shapes()) {
+    const AttentionCase c = testing::MakeAttentionCase(shape, 1);
+    const std::vector<float> out = RunAtOnce(c);
+    double worst = 0;
+    for (const int64_t row : InterestingRows(c)) {
+      for (int64_t head = 0; head < c.num_attention_heads; ++head) {
+        const std::vector<double> expected =
+            testing::AttentionInFloat64(c, row, head);
+        const float* actual =
+            out.data() + (row * c.num_attention_heads + head) * c.head_dim;
+        for (size_t d = 0; d < expected.size(); ++d) {
+          worst = std::max(worst, std::abs(actual[d] - expected[d]));
+        }
+      }
+    }
+    // Values have deviation 1. A score of size 8 is rounded to 5e-7, and so its
+    // exponential to 5e-7 of itself.
+    EXPECT_LT(worst, 1e-6) << Name(shape);
+  }
+}
+
+TEST(AttentionTest, EqualsScalarCodeOnEveryInstructionSetWithFma) {
+  for (const std::string_view isa : kernels::SupportedIsas()) {
+    if (isa == "SSE4") continue;  // no fused multiply-add
+    ASSERT_TRUE(kernels::CapIsa(isa).ok());
+    for (const CaseShape& shape : Shapes()) {
+      const AttentionCase c = testing::MakeAttentionCase(shape, 2);
+      const std::vector<float> out = RunAtOnce(c);
+      for (const int64_t row : InterestingRows(c)) {
+        for (int64_t head = 0; head < c.num_attention_heads; head += 3) {
+          const float* actual =
+              out.data() + (row * c.num_attention_heads + head) * c.head_dim;
+          ASSERT_EQ(testing::AttentionInOrder(c, row, head),
+                    std::vector<float>(actual, actual + c.head_dim))
+              << Name(shape) << " on " << isa << ": row " << row << ", head "
+              << head;
+        }
+      }
+    }
+  }
+  ASSERT_TRUE(kernels::CapIsa("").ok());
+}
+
+TEST(AttentionTest, WithoutFmaAgreesWithFloat64) {
+  ASSERT_TRUE(kernels::CapIsa("SSE4").ok());
+  const AttentionCase c = testing::MakeAttentionCase({.num_rows = 700,
+                                                      .num_attention_heads = 3,
+                                                      .num_key_value_heads = 1,
+                                                      .head_dim = 64},
+                                                     3);
+  const std::vector<float> out = RunAtOnce(c);
+  ASSERT_TRUE(kernels::CapIsa("").ok());
+  for (const int64_t row : InterestingRows(c)) {
+    const std::vector<double> expected = testing::AttentionInFloat64(c, row, 0);
+    for (size_t d = 0; d < expected.size(); ++d) {
+      // As above; products are rounded too.
+      EXPECT_NEAR(out[static_cast<size_t>(row * 3 * 64) + d], expected[d],
+                  2e-6);
+    }
+  }
+}
+
+TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {
+  for (const CaseShape& shape : Shapes()) {
+    const AttentionCase c = testing::MakeAttentionCase(shape, 4);
+    const std::vector<float> expected = RunAtOnce(c);
+    for (const int64_t chunk : {1, 2, 3, 7, 16, 31, 64, 100, 256}) {
+      // Small chunks of the last rows only, which see all parts.
+      const int64_t start = std::max<int64_t>(0, c.num_rows - 40 * chunk);
+      for (const int num_threads : {1, 2, 3}) {
+        EXPECT_TRUE(
+            SameBits(expected, RunInChunks(c, num_threads, chunk, start)))
+            << Name(shape) << ": chunks of " << chunk << ", " << num_threads
+            << " threads";
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, RowsDoNotDependOnTheBlockSize) {
+  const AttentionCase c = testing::MakeAttentionCase({.num_rows = 700,
+                                                      .num_attention_heads = 6,
+                                                      .num_key_value_heads = 2,
+                                                      .head_dim = 64},
+                                                     5);
+  const std::vector<float> expected = RunAtOnce(c);
+  for (const int64_t block_size : {32, 48, 64, 128}) {
+    EXPECT_TRUE(SameBits(expected, RunInChunks(c, 2, 50, 0, block_size)))
+        << block_size;
+  }
+}
+
+TEST(AttentionTest, RowsDoNotDependOnTheBatch) {
+  const CaseShape shape = {.num_rows = 1100,
+                           .num_attention_heads = 9,
+                           .num_key_value_heads = 3,
+                           .head_dim = 64};
+  std::vector<AttentionCase> cases;
+  for (const int64_t num_rows : {1100, 40, 700, 1}) {
+    CaseShape sequence = shape;
+    sequence.num_rows = num_rows;
+    cases.push_back(
+        testing::MakeAttentionCase(sequence, static_cast<uint32_t>(num_rows)));
+  }
+  ThreadTeam team(2);
+  AttentionHarness harness({&cases[0], &cases[1], &cases[2], &cases[3]});
+  harness.Step(team, {{0, 0, 1000}, {2, 0, 690}});
+  harness.Step(team, {{2, 690, 691}, {1, 0, 39}, {0, 1000, 1090}, {3, 0, 1}});
+  harness.Step(team, {{0, 1090, 1091}, {1, 39, 40}, {2, 691, 700}});
+  harness.Step(team, {{0, 1091, 1100}});
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_TRUE(SameBits(RunAtOnce(cases[i]), harness.outputs()[i])) << i;
+  }
+}
+
+TEST(AttentionTest, MaskedKeysAreNotTouched) {
+  AttentionCase c = testing::MakeAttentionCase({.num_rows = 200,
+                                                .num_attention_heads = 4,
+                                                .num_key_value_heads = 2,
+                                                .head_dim = 16,
+                                                .sliding_window = 50},
+                                               6);
+  const std::vector<float> expected = RunAtOnce(c);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const int64_t kv_width = 2 * 16;
+  for (const int64_t bad_row : {0, 37, 64, 150, 199}) {
+    AttentionCase bad = c;
+    std::fill_n(bad.k.begin() + bad_row * kv_width, kv_width, nan);
+    std::fill_n(bad.v.begin() + bad_row * kv_width, kv_width, nan);
+    const std::vector<float> out = RunAtOnce(bad);
+    for (int64_t row = 0; row < c.num_rows; ++row) {
+      const bool sees = row >= bad_row && row - bad_row < 50;
+      const float* actual = out.data() + row * 64;
+      if (sees) {
+        EXPECT_TRUE(std::isnan(actual[0])) << row << " sees " << bad_row;
+      } else {
+        EXPECT_EQ(std::memcmp(actual, expected.data() + row * 64, 64 * 4), 0)
+            << row << " does not see " << bad_row;
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, ScoresFarApartDoNotOverflow) {
+  AttentionCase c = testing::MakeAttentionCase({.num_rows = 1000,
+                                                .num_attention_heads = 1,
+                                                .num_key_value_heads = 1,
+                                                .head_dim = 16},
+                                               7);
+  for (float& q : c.q) q *= 1e4f;
+  for (float& k : c.k) k *= 1e4f;
+  for (const float value : RunAtOnce(c)) ASSERT_TRUE(std::isfinite(value));
+}
+
+}  // namespace
+}  // namespace headrace
