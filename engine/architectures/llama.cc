@@ -72,7 +72,8 @@ absl::StatusOr<LayerDescription> BindLayer(TensorBinder& binder,
                                            int64_t layer,
                                            const ModelConfig& config) {
   const auto name = [layer](std::string_view pattern) {
-    return absl::StrReplaceAll(pattern, {{"{l}", absl::StrCat(layer)}});
+    return absl::StrReplaceAll(std::string(pattern),
+                               {{"{l}", absl::StrCat(layer)}});
   };
   const int64_t hidden = config.hidden_size;
   const int64_t ffn = config.intermediate_size;
@@ -144,9 +145,9 @@ absl::Status CheckUnused(const TensorBinder& binder,
   if (unused.empty()) return absl::OkStatus();
   const size_t count = unused.size();
   if (count > 5) unused.resize(5);
-  warnings.push_back(absl::StrCat(count, " tensors are not used: ",
-                                  absl::StrJoin(unused, ", "),
-                                  count > 5 ? ", ..." : ""));
+  warnings.push_back(absl::StrCat(
+      count, " tensors are not used: ", absl::StrJoin(unused, ", "),
+      count > 5 ? ", ..." : ""));
   return absl::OkStatus();
 }
 
@@ -160,18 +161,17 @@ absl::StatusOr<DecoderDescription> DescribeLlama(const WeightSource& source) {
   const TensorNames& names = NamesOf(source.format());
   TensorBinder binder(source);
   binder.Ignore("rope_freqs.weight");  // read with the configuration
-  ASSIGN_OR_RETURN(out.embed_tokens,
-                   binder.Matrix(std::string(names.embed_tokens),
-                                 out.config.vocab_size,
-                                 out.config.hidden_size));
+  ASSIGN_OR_RETURN(
+      out.embed_tokens,
+      binder.Matrix(std::string(names.embed_tokens), out.config.vocab_size,
+                    out.config.hidden_size));
   for (int64_t layer = 0; layer < out.config.num_hidden_layers; ++layer) {
     ASSIGN_OR_RETURN(LayerDescription description,
                      BindLayer(binder, names, layer, out.config));
     out.layers.push_back(std::move(description));
   }
-  ASSIGN_OR_RETURN(
-      out.final_norm,
-      BindNorm(binder, std::string(names.final_norm), out.config));
+  ASSIGN_OR_RETURN(out.final_norm,
+                   BindNorm(binder, std::string(names.final_norm), out.config));
   RETURN_IF_ERROR(BindHead(binder, names, read, out));
   RETURN_IF_ERROR(CheckUnused(binder, out.warnings));
   return out;

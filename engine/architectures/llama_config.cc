@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/rope/parse_gguf.h"
 #include "engine/rope/parse_hf.h"
-#include "engine/weights/block_formats.h"
+#include "engine/tensor/block_formats.h"
 
 namespace headrace {
 namespace {
@@ -23,7 +22,7 @@ constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
 
 // Rows of the embedding matrix: what the model really has.
 absl::StatusOr<int64_t> EmbeddingRows(const WeightSource& source,
-                                      std::string_view name) {
+                                      const std::string& name) {
   const StoredTensor* tensor = source.Find(name);
   if (tensor == nullptr) {
     return absl::DataLossError(absl::StrCat("tensor ", name, " is missing"));
@@ -52,9 +51,9 @@ absl::Status ReadGguf(const WeightSource& source, LlamaConfig& out) {
                                                     layers, 1, kMaxWidth));
   ASSIGN_OR_RETURN(const auto heads, keys.PerLayerInt("attention.head_count",
                                                       layers, 1, kMaxWidth));
-  ASSIGN_OR_RETURN(const auto kv_heads,
-                   keys.PerLayerInt("attention.head_count_kv", layers, 1,
-                                    kMaxWidth));
+  ASSIGN_OR_RETURN(
+      const auto kv_heads,
+      keys.PerLayerInt("attention.head_count_kv", layers, 1, kMaxWidth));
   for (const auto& [key, value] : {std::pair("feed_forward_length", ffn),
                                    std::pair("attention.head_count", heads)}) {
     if (!value.has_value()) {
@@ -71,9 +70,9 @@ absl::Status ReadGguf(const WeightSource& source, LlamaConfig& out) {
       head_dim.value_or(config.hidden_size / config.num_attention_heads);
   ASSIGN_OR_RETURN(config.rms_norm_eps,
                    keys.PositiveDouble("attention.layer_norm_rms_epsilon"));
-  ASSIGN_OR_RETURN(config.sliding_window,
-                   keys.OptionalInt("attention.sliding_window", 1,
-                                    kMaxPositions));
+  ASSIGN_OR_RETURN(
+      config.sliding_window,
+      keys.OptionalInt("attention.sliding_window", 1, kMaxPositions));
   ASSIGN_OR_RETURN(config.vocab_size,
                    EmbeddingRows(source, "token_embd.weight"));
   std::vector<float> divisors;
@@ -99,7 +98,7 @@ absl::Status RefuseUnsupported(const MetadataReader& config) {
         absl::StrCat("config.json: hidden_act is ", *activation,
                      "; the Llama family is served with silu"));
   }
-  for (const std::string_view key : {"attention_bias", "mlp_bias"}) {
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
     ASSIGN_OR_RETURN(const auto bias, config.OptionalBool(key));
     if (bias.value_or(false)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -130,7 +129,8 @@ absl::Status ReadHuggingFace(const WeightSource& source, LlamaConfig& out) {
       head_dim.value_or(config.hidden_size / config.num_attention_heads);
   ASSIGN_OR_RETURN(config.max_position_embeddings,
                    keys.Int("max_position_embeddings", 1, kMaxPositions));
-  ASSIGN_OR_RETURN(config.vocab_size, keys.Int("vocab_size", 1, kMaxVocabulary));
+  ASSIGN_OR_RETURN(config.vocab_size,
+                   keys.Int("vocab_size", 1, kMaxVocabulary));
   ASSIGN_OR_RETURN(config.rms_norm_eps, keys.PositiveDouble("rms_norm_eps"));
   ASSIGN_OR_RETURN(config.sliding_window,
                    keys.OptionalInt("sliding_window", 1, kMaxPositions));
@@ -182,9 +182,9 @@ absl::Status CheckHeads(const ModelConfig& config) {
         config.num_key_value_heads, " key-value heads"));
   }
   if (config.head_dim < 1) {
-    return absl::DataLossError(absl::StrCat(
-        "head_dim is 0: hidden_size ", config.hidden_size, " over ",
-        config.num_attention_heads, " attention heads"));
+    return absl::DataLossError(
+        absl::StrCat("head_dim is 0: hidden_size ", config.hidden_size,
+                     " over ", config.num_attention_heads, " attention heads"));
   }
   return absl::OkStatus();
 }

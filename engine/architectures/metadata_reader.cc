@@ -21,7 +21,7 @@ std::string Shown(const nlohmann::ordered_json& value) {
 }  // namespace
 
 std::string MetadataReader::FullKey(std::string_view key) const {
-  return absl::StrCat(prefix_, key);
+  return prefix_ + std::string(key);
 }
 
 const nlohmann::ordered_json* MetadataReader::Find(std::string_view key) const {
@@ -40,15 +40,14 @@ absl::StatusOr<int64_t> MetadataReader::ToInt(
        value.get<uint64_t>() <=
            static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
   if (!fits_signed) {
-    return absl::DataLossError(absl::StrCat(
-        FullKey(key), " is ", Shown(value), ", not a whole number in [", min,
-        ", ", max, "]"));
+    return absl::DataLossError(absl::StrCat(FullKey(key), " is ", Shown(value),
+                                            ", not a whole number in [", min,
+                                            ", ", max, "]"));
   }
   const int64_t number = value.get<int64_t>();
   if (number < min || number > max) {
-    return absl::DataLossError(absl::StrCat(FullKey(key), " is ", number,
-                                            ", outside [", min, ", ", max,
-                                            "]"));
+    return absl::DataLossError(absl::StrCat(
+        FullKey(key), " is ", number, ", outside [", min, ", ", max, "]"));
   }
   return number;
 }
@@ -77,17 +76,17 @@ absl::StatusOr<std::optional<int64_t>> MetadataReader::PerLayerInt(
   if (value == nullptr) return std::optional<int64_t>();
   if (!value->is_array()) return OptionalInt(key, min, max);
   if (static_cast<int64_t>(value->size()) != num_layers) {
-    return absl::DataLossError(
-        absl::StrCat(FullKey(key), " has ", value->size(), " values for ",
-                     num_layers, " layers"));
+    return absl::DataLossError(absl::StrCat(FullKey(key), " has ",
+                                            value->size(), " values for ",
+                                            num_layers, " layers"));
   }
   std::optional<int64_t> common;
   for (const nlohmann::ordered_json& element : *value) {
     ASSIGN_OR_RETURN(const int64_t number, ToInt(key, element, min, max));
     if (common.value_or(number) != number) {
       return absl::DataLossError(
-          absl::StrCat(FullKey(key), " differs between layers (", *common,
-                       ", ", number, "); only equal layers are supported"));
+          absl::StrCat(FullKey(key), " differs between layers (", *common, ", ",
+                       number, "); only equal layers are supported"));
     }
     common = number;
   }
@@ -113,8 +112,8 @@ absl::StatusOr<std::optional<bool>> MetadataReader::OptionalBool(
   const nlohmann::ordered_json* value = Find(key);
   if (value == nullptr) return std::optional<bool>();
   if (!value->is_boolean()) {
-    return absl::DataLossError(absl::StrCat(
-        FullKey(key), " is ", Shown(*value), ", not true or false"));
+    return absl::DataLossError(absl::StrCat(FullKey(key), " is ", Shown(*value),
+                                            ", not true or false"));
   }
   return std::optional<bool>(value->get<bool>());
 }

@@ -63,16 +63,15 @@ absl::StatusOr<std::string> ArchitectureName(const WeightSource& source) {
 
 absl::StatusOr<DecoderDescription> DescribeModel(const WeightSource& source) {
   ASSIGN_OR_RETURN(const std::string name, ArchitectureName(source));
-  std::vector<std::string_view> supported;
+  std::vector<std::string> supported;
   for (const ArchitectureEntry& entry : kArchitectures) {
     if (entry.format != source.format()) continue;
     if (entry.name == name) return entry.describe(source);
-    supported.push_back(entry.name);
+    supported.emplace_back(entry.name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("architecture ", name, " is not supported in ",
-                   source.format_name(), " files; supported: ",
-                   absl::StrJoin(supported, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "architecture ", name, " is not supported in ", source.format_name(),
+      " files; supported: ", absl::StrJoin(supported, ", ")));
 }
 
 }  // namespace headrace

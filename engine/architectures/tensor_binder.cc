@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/weights/block_formats.h"
+#include "engine/tensor/block_formats.h"
 
 namespace headrace {
 
@@ -17,23 +17,22 @@ absl::StatusOr<TensorView> TensorBinder::Bind(const std::string& name,
                      " is missing from the model's files"));
   }
   if (tensor->view.shape != shape) {
-    return absl::DataLossError(absl::StrCat(
-        "tensor ", name, " (", tensor->location, ") has shape ",
-        ShapeToString(tensor->view.shape), "; the model's dimensions want ",
-        ShapeToString(shape)));
+    return absl::DataLossError(
+        absl::StrCat("tensor ", name, " (", tensor->location, ") has shape ",
+                     ShapeToString(tensor->view.shape),
+                     "; the model's dimensions want ", ShapeToString(shape)));
   }
   used_.insert(name);
   return tensor->view;
 }
 
 absl::StatusOr<TensorView> TensorBinder::Matrix(const std::string& name,
-                                                int64_t rows,
-                                                int64_t columns) {
+                                                int64_t rows, int64_t columns) {
   return Bind(name, {rows, columns});
 }
 
-absl::StatusOr<std::vector<float>> TensorBinder::Vector(
-    const std::string& name, int64_t size) {
+absl::StatusOr<std::vector<float>> TensorBinder::Vector(const std::string& name,
+                                                        int64_t size) {
   ASSIGN_OR_RETURN(const TensorView view, Bind(name, {size}));
   std::vector<float> values(static_cast<size_t>(size));
   DequantizeRow(view.dtype, view.data, values);

@@ -20,7 +20,9 @@ class TensorBinder {
   // `source` outlives this.
   explicit TensorBinder(const WeightSource& source) : source_(source) {}
 
-  bool Has(std::string_view name) const { return source_.Find(name) != nullptr; }
+  bool Has(std::string_view name) const {
+    return source_.Find(name) != nullptr;
+  }
   absl::StatusOr<TensorView> Matrix(const std::string& name, int64_t rows,
                                     int64_t columns);
   // As floats, whatever it is stored in.

@@ -24,9 +24,9 @@ class RowCheck {
                 int64_t& failed);
   void FinishSum(std::span<const float> final_residual, CaptureChecks& checks);
 
-  std::vector<float> bus_;    // before the write
+  std::vector<float> bus_;  // before the write
   std::vector<float> write_;
-  std::vector<double> sum_;   // embed + writes so far
+  std::vector<double> sum_;  // embed + writes so far
 };
 
 // Adds the counts of `from` to `to` and keeps the larger error.

@@ -89,7 +89,7 @@ class CaptureSink {
 struct CaptureChecks {
   int64_t rows_checked = 0;
   // Rows x layers where each identity was evaluated, and where it failed.
-  int64_t resid_mid_checked = 0;   // resid_pre + attn_out == resid_mid
+  int64_t resid_mid_checked = 0;  // resid_pre + attn_out == resid_mid
   int64_t resid_mid_failed = 0;
   int64_t resid_post_checked = 0;  // resid_mid + mlp_out == resid_post
   int64_t resid_post_failed = 0;

@@ -16,8 +16,8 @@ void StepRecorder::AddSlice(const RecordedSlice& slice) {
       continue;
     }
     entry.rows.push_back(
-        {.step_row = static_cast<int32_t>(slice.first_row) +
-                     static_cast<int32_t>(i),
+        {.step_row =
+             static_cast<int32_t>(slice.first_row) + static_cast<int32_t>(i),
          .position = position,
          .token = token,
          .phase = position < slice.prompt_length ? Phase::kPrompt

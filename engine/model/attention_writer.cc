@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/attention.h"
@@ -12,27 +13,29 @@
 namespace headrace {
 
 AttentionWriter::AttentionWriter(const ModelConfig& config, int32_t layer,
-                                 NormDescription norm, HeadPosition position)
+                                 const AttentionDescription& description,
+                                 LinearWeights qkv_proj, LinearWeights o_proj)
     : config_(config),
       layer_(layer),
-      norm_(std::move(norm)),
-      position_(position) {}
+      norm_(description.norm),
+      position_(description.position),
+      qkv_proj_(std::move(qkv_proj)),
+      o_proj_(std::move(o_proj)) {}
 
 absl::StatusOr<std::unique_ptr<AttentionWriter>> AttentionWriter::Create(
     OpsContext& ops, const ModelConfig& config, int32_t layer,
     const AttentionDescription& description, Numerics numerics) {
-  std::unique_ptr<AttentionWriter> writer(new AttentionWriter(
-      config, layer, description.norm, description.position));
   ASSIGN_OR_RETURN(
-      writer->qkv_proj_,
+      LinearWeights qkv_proj,
       LinearWeights::Pack(ops,
                           std::array{description.q_proj, description.k_proj,
                                      description.v_proj},
                           numerics));
   ASSIGN_OR_RETURN(
-      writer->o_proj_,
+      LinearWeights o_proj,
       LinearWeights::Pack(ops, std::array{description.o_proj}, numerics));
-  return writer;
+  return std::unique_ptr<AttentionWriter>(new AttentionWriter(
+      config, layer, description, std::move(qkv_proj), std::move(o_proj)));
 }
 
 void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
@@ -57,19 +60,63 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
 
 void AttentionWriter::Rotate(StepContext& step, float* qkv) const {
   const RotaryRows& rotary = step.buffers.rotary;
-  ApplyRotary(step.ops.team(),
-              {.heads = qkv,  // queries, and the keys right after them
-               .num_rows = step.rows.num_rows(),
-               .num_heads =
-                   config_.num_attention_heads + config_.num_key_value_heads,
-               .head_dim = config_.head_dim,
-               .row_stride = qkv_width(),
-               .rotary_dim = 2 * rotary.num_pairs(),
-               .cos = rotary.cos(),
-               .sin = rotary.sin(),
-               .layout = config_.rope_pairing == RopePairing::kHalfSplit
-                             ? PairLayout::kHalfSplit
-                             : PairLayout::kInterleaved});
+  ApplyRotary(
+      step.ops.team(),
+      {.heads = qkv,  // queries, and the keys right after them
+       .num_rows = step.rows.num_rows(),
+       .num_heads = config_.num_attention_heads + config_.num_key_value_heads,
+       .head_dim = config_.head_dim,
+       .row_stride = qkv_width(),
+       .rotary_dim = 2 * rotary.num_pairs(),
+       .cos = rotary.cos(),
+       .sin = rotary.sin(),
+       .layout = config_.rope_pairing == RopePairing::kHalfSplit
+                     ? PairLayout::kHalfSplit
+                     : PairLayout::kInterleaved});
+}
+
+void AttentionWriter::StoreKeysAndValues(StepContext& step,
+                                         const float* qkv) const {
+  for (const StepSequence& sequence : step.rows.sequences) {
+    const float* row = qkv + sequence.first_row * qkv_width();
+    step.kv.WriteRows(layer_, {.k = row + q_width(),
+                               .v = row + q_width() + kv_width(),
+                               .k_row_stride = qkv_width(),
+                               .v_row_stride = qkv_width(),
+                               .num_rows = sequence.num_rows,
+                               .first_position = sequence.first_position,
+                               .block_table = sequence.block_table});
+  }
+}
+
+void AttentionWriter::Attend(StepContext& step, const float* qkv,
+                             float* z) const {
+  std::vector<AttentionSequence> sequences;
+  sequences.reserve(step.rows.sequences.size());
+  for (const StepSequence& sequence : step.rows.sequences) {
+    sequences.push_back({.first_row = sequence.first_row,
+                         .num_rows = sequence.num_rows,
+                         .first_position = sequence.first_position,
+                         .block_table = sequence.block_table});
+  }
+  const PagedKvStorage& kv = step.kv;
+  const AttentionInputs inputs = {
+      .q = qkv,
+      .q_row_stride = qkv_width(),
+      .num_attention_heads = config_.num_attention_heads,
+      .num_key_value_heads = config_.num_key_value_heads,
+      .head_dim = config_.head_dim,
+      .scale = static_cast<float>(
+          1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
+      .sliding_window = config_.sliding_window,
+      .sequences = sequences,
+      .kv = {.keys = kv.keys(layer_),
+             .values = kv.values(layer_),
+             .block_stride = kv.block_stride(),
+             .head_stride = kv.head_stride(),
+             .block_size = kv.shape().block_size,
+             .value_row_stride = kv.value_row_stride()}};
+  Attention(step.ops.team(), inputs, step.attention, z, q_width());
 }
 
 }  // namespace headrace

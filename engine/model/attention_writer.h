@@ -20,6 +20,9 @@ class AttentionWriter final : public Writer {
       OpsContext& ops, const ModelConfig& config, int32_t layer,
       const AttentionDescription& description, Numerics numerics);
 
+  int64_t packed_bytes() const override {
+    return qkv_proj_.packed_bytes() + o_proj_.packed_bytes();
+  }
   HookPoint write_hook() const override { return HookPoint::kAttnOut; }
   HookPoint after_hook() const override { return HookPoint::kResidMid; }
   void Compute(StepContext& step, const ResidualBus& bus,
@@ -27,7 +30,8 @@ class AttentionWriter final : public Writer {
 
  private:
   AttentionWriter(const ModelConfig& config, int32_t layer,
-                  NormDescription norm, HeadPosition position);
+                  const AttentionDescription& description,
+                  LinearWeights qkv_proj, LinearWeights o_proj);
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;
   // Adds keys and values of the step to the cache, then attends over it.

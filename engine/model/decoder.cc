@@ -9,7 +9,7 @@
 #include "engine/model/attention_writer.h"
 #include "engine/model/mlp_writer.h"
 #include "engine/ops/rms_norm.h"
-#include "engine/weights/block_formats.h"
+#include "engine/tensor/block_formats.h"
 
 namespace headrace {
 namespace {
@@ -41,14 +41,18 @@ StepBuffers::StepBuffers(const ModelConfig& config, int64_t max_rows)
       rotary(max_rows, RotaryPairs(config)) {}
 
 Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
+                 std::vector<DecoderBlock> blocks, LinearWeights lm_head,
                  int64_t max_rows)
     : ops_(ops),
       config_(description.config),
       embed_tokens_(description.embed_tokens),
       additive_position_(description.additive_position),
+      blocks_(std::move(blocks)),
       final_norm_(description.final_norm),
+      lm_head_(std::move(lm_head)),
       bus_(max_rows, config_.hidden_size),
       buffers_(config_, max_rows),
+      attention_(ops.team().num_threads(), config_.head_dim),
       gathered_tile_(Elements(kLogitsTile, config_.hidden_size)),
       normed_tile_(Elements(kLogitsTile, config_.hidden_size)),
       logits_tile_(Elements(kLogitsTile, config_.vocab_size)) {}
@@ -57,29 +61,33 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
     OpsContext& ops, const DecoderDescription& description,
     const DecoderOptions& options,
     absl::FunctionRef<void(int64_t, int64_t)> on_layer) {
-  std::unique_ptr<Decoder> decoder(
-      new Decoder(ops, description, options.max_rows));
   const auto num_layers = static_cast<int64_t>(description.layers.size());
+  std::vector<DecoderBlock> blocks;
   for (int64_t i = 0; i < num_layers; ++i) {
     const LayerDescription& layer = description.layers[static_cast<size_t>(i)];
     std::vector<std::unique_ptr<Writer>> writers;
-    ASSIGN_OR_RETURN(
-        writers.emplace_back(),
-        AttentionWriter::Create(ops, description.config,
-                                static_cast<int32_t>(i), layer.attention,
-                                options.numerics));
     ASSIGN_OR_RETURN(writers.emplace_back(),
-                     MlpWriter::Create(ops, description.config, layer.mlp,
-                                       options.numerics));
-    decoder->blocks_.emplace_back(static_cast<int32_t>(i), std::move(writers));
+                     AttentionWriter::Create(
+                         ops, description.config, static_cast<int32_t>(i),
+                         layer.attention, options.numerics));
+    ASSIGN_OR_RETURN(writers.emplace_back(),
+                     MlpWriter::Create(ops, layer.mlp, options.numerics));
+    blocks.emplace_back(static_cast<int32_t>(i), std::move(writers));
     on_layer(i + 1, num_layers + 1);
   }
-  ASSIGN_OR_RETURN(
-      decoder->lm_head_,
-      LinearWeights::Pack(ops, std::array{description.lm_head},
-                          options.numerics));
+  ASSIGN_OR_RETURN(LinearWeights lm_head,
+                   LinearWeights::Pack(ops, std::array{description.lm_head},
+                                       options.numerics));
   on_layer(num_layers + 1, num_layers + 1);
-  return decoder;
+  return std::unique_ptr<Decoder>(
+      new Decoder(ops, description, std::move(blocks), std::move(lm_head),
+                  options.max_rows));
+}
+
+int64_t Decoder::packed_bytes() const {
+  int64_t bytes = lm_head_.packed_bytes();
+  for (const DecoderBlock& block : blocks_) bytes += block.packed_bytes();
+  return bytes;
 }
 
 void Decoder::Forward(const StepRows& rows, PagedKvStorage& kv) {
@@ -109,10 +117,9 @@ void Decoder::WritePositions(StepContext& step) {
   float* write = buffers_.write.data();
   for (const StepSequence& sequence : step.rows.sequences) {
     for (int64_t i = 0; i < sequence.num_rows; ++i) {
-      additive_position_.Write(
-          sequence.first_position + i,
-          {write + (sequence.first_row + i) * width,
-           static_cast<size_t>(width)});
+      additive_position_.Write(sequence.first_position + i,
+                               {write + (sequence.first_row + i) * width,
+                                static_cast<size_t>(width)});
     }
   }
   step.Tap(HookPoint::kPositionWrite, -1, write, width);
@@ -158,14 +165,14 @@ void Decoder::NormTile(std::span<const int32_t> step_rows,
 void Decoder::FinalNorm(std::span<const int32_t> step_rows,
                         StepObserver* observer) {
   for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
-    NormTile(step_rows.subspan(i, std::min<size_t>(kLogitsTile,
-                                                   step_rows.size() - i)),
+    NormTile(step_rows.subspan(
+                 i, std::min<size_t>(kLogitsTile, step_rows.size() - i)),
              observer);
   }
 }
 
-void Decoder::Logits(std::span<const int32_t> step_rows,
-                     StepObserver* observer, TakeLogits take) {
+void Decoder::Logits(std::span<const int32_t> step_rows, StepObserver* observer,
+                     TakeLogits take) {
   const int64_t vocab_size = config_.vocab_size;
   for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
     const std::span<const int32_t> tile = step_rows.subspan(

@@ -49,10 +49,12 @@ class Decoder {
   // Final norm alone, shown to the observer.
   void FinalNorm(std::span<const int32_t> step_rows, StepObserver* observer);
 
-  const ModelConfig& config() const { return config_; }
+  // Memory that the packed weights take.
+  int64_t packed_bytes() const;
 
  private:
   Decoder(OpsContext& ops, const DecoderDescription& description,
+          std::vector<DecoderBlock> blocks, LinearWeights lm_head,
           int64_t max_rows);
   void Embed(StepContext& step);
   void WritePositions(StepContext& step);

@@ -2,6 +2,14 @@
 
 namespace headrace {
 
+int64_t DecoderBlock::packed_bytes() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<Writer>& writer : writers_) {
+    bytes += writer->packed_bytes();
+  }
+  return bytes;
+}
+
 void DecoderBlock::Forward(StepContext& step, ResidualBus& bus) const {
   const int64_t width = bus.hidden_size();
   step.Tap(HookPoint::kResidPre, layer_, bus.rows(), width);

@@ -18,6 +18,9 @@ class DecoderBlock {
   DecoderBlock(int32_t layer, std::vector<std::unique_ptr<Writer>> writers)
       : layer_(layer), writers_(std::move(writers)) {}
 
+  // Memory that the packed weights take.
+  int64_t packed_bytes() const;
+
   void Forward(StepContext& step, ResidualBus& bus) const;
 
  private:

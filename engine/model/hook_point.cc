@@ -82,8 +82,9 @@ std::optional<HookPoint> HookPointFromName(std::string_view name) {
 }
 
 std::string TransformerLensName(HookPoint hook, int32_t layer) {
-  return absl::StrReplaceAll(GetHookPointInfo(hook).transformer_lens,
-                             {{"{l}", absl::StrCat(layer)}});
+  return absl::StrReplaceAll(
+      std::string(GetHookPointInfo(hook).transformer_lens),
+      {{"{l}", absl::StrCat(layer)}});
 }
 
 }  // namespace headrace

@@ -9,26 +9,26 @@
 
 namespace headrace {
 
-MlpWriter::MlpWriter(int64_t intermediate_size, NormDescription norm,
-                     Activation activation)
-    : intermediate_size_(intermediate_size),
-      norm_(std::move(norm)),
-      activation_(activation) {}
+MlpWriter::MlpWriter(const MlpDescription& description,
+                     LinearWeights gate_up_proj, LinearWeights down_proj)
+    : intermediate_size_(gate_up_proj.out_features() / 2),
+      norm_(description.norm),
+      activation_(description.activation),
+      gate_up_proj_(std::move(gate_up_proj)),
+      down_proj_(std::move(down_proj)) {}
 
 absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
-    OpsContext& ops, const ModelConfig& config,
-    const MlpDescription& description, Numerics numerics) {
-  std::unique_ptr<MlpWriter> writer(new MlpWriter(
-      config.intermediate_size, description.norm, description.activation));
+    OpsContext& ops, const MlpDescription& description, Numerics numerics) {
   ASSIGN_OR_RETURN(
-      writer->gate_up_proj_,
-      LinearWeights::Pack(ops,
-                          std::array{description.gate_proj, description.up_proj},
-                          numerics));
+      LinearWeights gate_up_proj,
+      LinearWeights::Pack(
+          ops, std::array{description.gate_proj, description.up_proj},
+          numerics));
   ASSIGN_OR_RETURN(
-      writer->down_proj_,
+      LinearWeights down_proj,
       LinearWeights::Pack(ops, std::array{description.down_proj}, numerics));
-  return writer;
+  return std::unique_ptr<MlpWriter>(new MlpWriter(
+      description, std::move(gate_up_proj), std::move(down_proj)));
 }
 
 void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,

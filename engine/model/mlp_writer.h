@@ -17,17 +17,19 @@ class MlpWriter final : public Writer {
  public:
   // Packs the weights.
   static absl::StatusOr<std::unique_ptr<MlpWriter>> Create(
-      OpsContext& ops, const ModelConfig& config,
-      const MlpDescription& description, Numerics numerics);
+      OpsContext& ops, const MlpDescription& description, Numerics numerics);
 
+  int64_t packed_bytes() const override {
+    return gate_up_proj_.packed_bytes() + down_proj_.packed_bytes();
+  }
   HookPoint write_hook() const override { return HookPoint::kMlpOut; }
   HookPoint after_hook() const override { return HookPoint::kResidPost; }
   void Compute(StepContext& step, const ResidualBus& bus,
                float* write) const override;
 
  private:
-  MlpWriter(int64_t intermediate_size, NormDescription norm,
-            Activation activation);
+  MlpWriter(const MlpDescription& description, LinearWeights gate_up_proj,
+            LinearWeights down_proj);
 
   int64_t intermediate_size_;
   NormDescription norm_;

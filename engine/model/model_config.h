@@ -20,7 +20,8 @@ struct ModelConfig {
   int64_t num_attention_heads = 0;
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
-  int64_t vocab_size = 0;  // rows of the embedding; the tokenizer may be smaller
+  int64_t vocab_size =
+      0;  // rows of the embedding; the tokenizer may be smaller
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-5;
   bool tie_word_embeddings = false;

@@ -42,9 +42,9 @@ struct StepRows {
 struct StepBuffers {
   StepBuffers(const ModelConfig& config, int64_t max_rows);
 
-  AlignedBuffer<float> normed;  // [max_rows, hidden_size]
-  AlignedBuffer<float> qkv;     // [max_rows, (heads + 2 kv_heads) * head_dim]
-  AlignedBuffer<float> z;       // [max_rows, heads * head_dim]
+  AlignedBuffer<float> normed;   // [max_rows, hidden_size]
+  AlignedBuffer<float> qkv;      // [max_rows, (heads + 2 kv_heads) * head_dim]
+  AlignedBuffer<float> z;        // [max_rows, heads * head_dim]
   AlignedBuffer<float> gate_up;  // [max_rows, 2 * intermediate_size]
   AlignedBuffer<float> act;      // [max_rows, intermediate_size]
   AlignedBuffer<float> write;    // [max_rows, hidden_size]

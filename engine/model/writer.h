@@ -3,6 +3,8 @@
 #ifndef HEADRACE_ENGINE_MODEL_WRITER_H_
 #define HEADRACE_ENGINE_MODEL_WRITER_H_
 
+#include <cstdint>
+
 #include "engine/model/hook_point.h"
 #include "engine/model/residual_bus.h"
 #include "engine/model/step_context.h"
@@ -13,6 +15,9 @@ namespace headrace {
 class Writer {
  public:
   virtual ~Writer() = default;
+
+  // Memory that the packed weights take.
+  virtual int64_t packed_bytes() const = 0;
 
   // The hook of what is written, and of the bus after it.
   virtual HookPoint write_hook() const = 0;

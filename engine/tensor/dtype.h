@@ -1,5 +1,5 @@
 // Element types and block formats of stored tensors. What a block means in
-// numbers is in engine/weights/block_formats.h.
+// numbers is in engine/tensor/block_formats.h.
 #ifndef HEADRACE_ENGINE_TENSOR_DTYPE_H_
 #define HEADRACE_ENGINE_TENSOR_DTYPE_H_
 
@@ -20,12 +20,18 @@ struct DTypeLayout {
 // Layouts as in ggml-common.h of ggml (2025-02) for the block formats.
 constexpr DTypeLayout LayoutOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return {"F32", 1, 4};
-    case DType::kF16: return {"F16", 1, 2};
-    case DType::kBF16: return {"BF16", 1, 2};
-    case DType::kQ8_0: return {"Q8_0", 32, 34};
-    case DType::kQ4_0: return {"Q4_0", 32, 18};
-    case DType::kQ4_1: return {"Q4_1", 32, 20};
+    case DType::kF32:
+      return {"F32", 1, 4};
+    case DType::kF16:
+      return {"F16", 1, 2};
+    case DType::kBF16:
+      return {"BF16", 1, 2};
+    case DType::kQ8_0:
+      return {"Q8_0", 32, 34};
+    case DType::kQ4_0:
+      return {"Q4_0", 32, 18};
+    case DType::kQ4_1:
+      return {"Q4_1", 32, 20};
   }
   return {"?", 1, 0};
 }

@@ -1,4 +1,4 @@
-#include "engine/weights/block_formats.h"
+#include "engine/tensor/block_formats.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What the stored blocks mean in numbers. One format is one line in the table
 // of block_formats.cc.
-#ifndef HEADRACE_ENGINE_WEIGHTS_BLOCK_FORMATS_H_
-#define HEADRACE_ENGINE_WEIGHTS_BLOCK_FORMATS_H_
+#ifndef HEADRACE_ENGINE_TENSOR_BLOCK_FORMATS_H_
+#define HEADRACE_ENGINE_TENSOR_BLOCK_FORMATS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,4 +17,4 @@ void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst);
 
 }  // namespace headrace
 
-#endif  // HEADRACE_ENGINE_WEIGHTS_BLOCK_FORMATS_H_
+#endif  // HEADRACE_ENGINE_TENSOR_BLOCK_FORMATS_H_
