@@ -1,5 +1,5 @@
 // Plain quantisers: floats to the bytes of each stored dtype. The inverse, in
-// the product, is engine/weights/block_formats.h.
+// the product, is engine/tensor/block_formats.h.
 #ifndef HEADRACE_TESTS_TESTING_BLOCK_ENCODER_H_
 #define HEADRACE_TESTS_TESTING_BLOCK_ENCODER_H_
 

@@ -22,12 +22,12 @@ struct NamePair {
   std::string_view gguf;
 };
 
-constexpr std::string_view kLayerPrefix = "model.layers.";
 constexpr NamePair kWholeModelNames[] = {
     {"model.embed_tokens.", "token_embd."},
     {"model.norm.", "output_norm."},
     {"lm_head.", "output."},
 };
+constexpr NamePair kLayerPrefix = {"model.layers.", "blk."};
 constexpr NamePair kLayerNames[] = {
     {"input_layernorm.", "attn_norm."},
     {"post_attention_layernorm.", "ffn_norm."},
@@ -41,6 +41,26 @@ constexpr NamePair kLayerNames[] = {
     {"mlp.up_proj.", "ffn_up."},
     {"mlp.down_proj.", "ffn_down."},
 };
+
+// A tensor name from one column of the tables to the other.
+std::string Rename(std::string_view name, std::string_view NamePair::* from,
+                   std::string_view NamePair::* to) {
+  for (const NamePair& pair : kWholeModelNames) {
+    if (!name.starts_with(pair.*from)) continue;
+    return absl::StrFormat("%s%s", pair.*to, name.substr((pair.*from).size()));
+  }
+  const std::string_view prefix = kLayerPrefix.*from;
+  CHECK(name.starts_with(prefix)) << "no other name for " << name;
+  const std::string_view layer =
+      name.substr(prefix.size(), name.find('.', prefix.size()) - prefix.size());
+  const std::string_view rest = name.substr(prefix.size() + layer.size() + 1);
+  for (const NamePair& pair : kLayerNames) {
+    if (!rest.starts_with(pair.*from)) continue;
+    return absl::StrFormat("%s%s.%s%s", kLayerPrefix.*to, layer, pair.*to,
+                           rest.substr((pair.*from).size()));
+  }
+  LOG(FATAL) << "no other name for " << name;
+}
 
 std::string Architecture(const TestModel& model) {
   const std::string type = model.config["model_type"];
@@ -115,8 +135,8 @@ void SetTokenizerKeys(const TestVocabulary& vocabulary, GgufWriter& writer) {
   switch (vocabulary.kind) {
     case VocabularyKind::kByteLevelBpe:
       writer.Set("tokenizer.ggml.model", "gpt2");
-      writer.Set("tokenizer.ggml.pre", "gpt-2");
-      writer.Set("tokenizer.ggml.merges", std::vector<std::string>());
+      writer.Set("tokenizer.ggml.pre", vocabulary.pre_tokenizer);
+      writer.Set("tokenizer.ggml.merges", vocabulary.merges);
       break;
     case VocabularyKind::kSentencePiece:
       writer.Set("tokenizer.ggml.model", "llama");
@@ -161,23 +181,11 @@ GgufWriter ShardWriter(const TestModel& model, size_t shard,
 }  // namespace
 
 std::string GgufTensorName(const std::string& hugging_face_name) {
-  std::string_view name = hugging_face_name;
-  for (const auto& [from, to] : kWholeModelNames) {
-    if (name.starts_with(from)) {
-      return absl::StrFormat("%s%s", to, name.substr(from.size()));
-    }
-  }
-  CHECK(name.starts_with(kLayerPrefix)) << name;
-  name.remove_prefix(kLayerPrefix.size());
-  const std::string_view layer = name.substr(0, name.find('.'));
-  name.remove_prefix(layer.size() + 1);
-  for (const auto& [from, to] : kLayerNames) {
-    if (name.starts_with(from)) {
-      return absl::StrFormat("blk.%s.%s%s", layer, to,
-                             name.substr(from.size()));
-    }
-  }
-  LOG(FATAL) << "no GGUF name for " << hugging_face_name;
+  return Rename(hugging_face_name, &NamePair::hugging_face, &NamePair::gguf);
+}
+
+std::string HuggingFaceTensorName(const std::string& gguf_name) {
+  return Rename(gguf_name, &NamePair::gguf, &NamePair::hugging_face);
 }
 
 std::vector<std::string> WriteGgufModel(const TestModel& model,

@@ -34,6 +34,8 @@ std::vector<std::string> WriteGgufModel(const TestModel& model,
 
 // "blk.0.attn_q.weight" for "model.layers.0.self_attn.q_proj.weight".
 std::string GgufTensorName(const std::string& hugging_face_name);
+// And back. Both die on a name they do not know.
+std::string HuggingFaceTensorName(const std::string& gguf_name);
 
 }  // namespace headrace
 

@@ -123,13 +123,19 @@ Json AddedTokens(const TestVocabulary& vocabulary) {
   return added;
 }
 
-void SetByteLevelPipeline(Json& tokenizer) {
+void SetByteLevelPipeline(const TestVocabulary& vocabulary, Json& tokenizer) {
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", true},
                            {"use_regex", true}};
   tokenizer["normalizer"] = nullptr;
   tokenizer["pre_tokenizer"] = byte_level;
+  if (vocabulary.pre_tokenizer == "smollm") {
+    const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
+    tokenizer["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", Json::array({digits, byte_level})}};
+  }
   tokenizer["decoder"] = byte_level;
 }
 
@@ -192,7 +198,7 @@ Json TokenizerJson(const TestVocabulary& vocabulary) {
   if (sentence_piece) {
     SetSentencePiecePipeline(tokenizer);
   } else {
-    SetByteLevelPipeline(tokenizer);
+    SetByteLevelPipeline(vocabulary, tokenizer);
   }
   tokenizer["post_processor"] =
       vocabulary.add_bos_token ? BosPostProcessor(vocabulary) : Json(nullptr);

@@ -40,6 +40,10 @@ struct TestVocabulary {
   std::vector<std::string> pieces;  // UTF-8; index = id
   std::vector<PieceType> types;     // one per piece
   std::vector<float> scores;        // one per piece for kSentencePiece
+  // For kByteLevelBpe, as GGUF has them: "gpt-2" or "smollm" (digits alone);
+  // "a b" pairs, best first.
+  std::string pre_tokenizer = "gpt-2";
+  std::vector<std::string> merges;
   int32_t bos_token_id = 0;
   int32_t eos_token_id = 0;
   bool add_bos_token = false;
