@@ -31,7 +31,7 @@ size_t TotalBytes(const KvShape& shape, int64_t num_blocks) {
 }
 
 absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
-  constexpr int64_t kMost = int64_t{1} << 20;  // of each; no product wraps
+  constexpr int64_t kMost = int64_t{1} << 20;  // of each dimension
   for (const int64_t dimension : {shape.num_layers, shape.num_key_value_heads,
                                   shape.head_dim, shape.block_size}) {
     if (dimension < 1 || dimension > kMost) {
@@ -47,12 +47,22 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
         absl::StrCat("KV block size is ", shape.block_size,
                      " rows; it must be a multiple of ", kLine));
   }
-  if (num_blocks < 1 || num_blocks > std::numeric_limits<int32_t>::max()) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  if (num_blocks < 1 || num_blocks > kMostBlocks) {
     return absl::InvalidArgumentError(
-        absl::StrCat("KV cache of ", num_blocks,
-                     " blocks; at least 1 and at "
-                     "most ",
-                     std::numeric_limits<int32_t>::max()));
+        absl::StrCat("KV cache of ", num_blocks, " blocks; it must be in [1, ",
+                     kMostBlocks, "]"));
+  }
+  // Where sizes would no longer fit an int64_t, memory has long ended.
+  constexpr double kMostBytes = 1e15;
+  const double bytes = static_cast<double>(HeadStride(shape)) * sizeof(float) *
+                       static_cast<double>(shape.num_key_value_heads) *
+                       static_cast<double>(shape.num_layers) *
+                       static_cast<double>(num_blocks);
+  if (bytes > kMostBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("KV cache of ", num_blocks, " blocks needs ", bytes,
+                     " bytes; no machine has them"));
   }
   return absl::OkStatus();
 }

@@ -26,13 +26,13 @@ struct ActivationInputs {
 //
 //   dst: [num_rows, width], dense; may be `gate` or `up` when that is dense
 //
-// Each element is computed by itself: within 4 ulp of the exact product, save
-// where GELU's result is below 1e-6 of its argument. Non-finite arguments give
-// non-finite results or the limit. Equal in every bit on every instruction set
-// with fused multiply-add.
-// Source: Hendrycks and Gimpel 2016, arXiv:1606.08415; Shazeer 2020,
-// arXiv:2002.05202 (gated forms); formulas as in transformers 4.57
-// activations.py.
+// Each element is computed by itself. SiLU is within 2 ulp; the GELUs are
+// within 2 ulp for arguments of size 1, and where the exponent of their tails
+// is large within 2e-6 of the result or 1e-11 of the argument. Non-finite
+// arguments give non-finite results or the limit. Equal in every bit on every
+// instruction set with fused multiply-add. Source: Hendrycks and Gimpel 2016,
+// arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202 (gated forms); formulas as
+// in transformers 4.57 activations.py.
 void Activate(ThreadTeam& team, Activation activation,
               const ActivationInputs& inputs, float* dst);
 
