@@ -14,25 +14,12 @@
 #include "absl/status/status.h"
 #include "engine/capture/capture_plan.h"
 #include "engine/rope/rope_params.h"
+#include "engine/sampling/logprobs.h"
 #include "engine/sampling/sampling_params.h"
 
 namespace headrace {
 
 enum class SequenceId : uint64_t {};
-
-// Which log probabilities to return; natural logs of the model's own softmax.
-struct LogprobsOptions {
-  int32_t top_n = 0;            // most likely tokens beside the sampled one
-  bool enabled = false;         // logprob and rank of the sampled token
-  bool prompt = false;          // the same for every prompt token but the first
-  std::vector<int32_t> of_token_ids;  // these tokens at every position
-};
-
-struct TokenLogprob {
-  int32_t token = 0;
-  float logprob = 0;
-  int32_t rank = 0;  // 1 = most likely; ties count as the lower id first
-};
 
 // All that is frozen when a sequence opens.
 struct SequenceOptions {
@@ -71,13 +58,6 @@ struct SequenceSlice {
 
 struct Batch {
   std::vector<SequenceSlice> slices;  // each sequence at most once
-};
-
-struct PositionLogprobs {
-  int64_t position = 0;  // of the token that is predicted
-  TokenLogprob token;    // the actual token
-  std::vector<TokenLogprob> top;
-  std::vector<TokenLogprob> of_token_ids;
 };
 
 struct SequenceResult {

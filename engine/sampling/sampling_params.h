@@ -29,7 +29,12 @@ struct SamplingParams {
   uint64_t seed = 0;                       // resolved; never random in here
 };
 
-// Every violation of `params` at once; empty when it is valid.
+// True when the most likely token is taken and nothing is drawn: temperature 0,
+// or one whose float32 is 0 or denormal, so that dividing by it overflows.
+bool IsGreedy(const SamplingParams& params);
+
+// Every violation of `params` at once; empty when it is valid. Token ids must
+// be in [0, vocab_size); an id may be biased only once.
 std::vector<FieldViolation> ValidateSamplingParams(const SamplingParams& params,
                                                    int64_t vocab_size);
 
