@@ -65,12 +65,13 @@ void Candidates::KeepIf(const Keep& keep) {
   while (kept < size() && keep(kept)) ++kept;
   if (kept == size()) return;
   MakeSparse();
-  for (size_t i = kept + 1; i < size(); ++i) {
-    if (!keep(i)) continue;
+  // Without a branch: what is kept follows no pattern that could be predicted.
+  for (size_t i = kept; i < size(); ++i) {
+    const bool keeps = keep(i);
     ids_[kept] = ids_[i];
     logits_[kept] = logits_[i];
     if (has_weights_) weights_[kept] = weights_[i];
-    ++kept;
+    kept += keeps ? 1 : 0;
   }
   Truncate(kept);
 }

@@ -2,103 +2,93 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 namespace headrace {
 namespace {
 
-constexpr size_t kNumBuckets = 1024;
+// Floats of positive sign are in the order of their bits, so that items are
+// selected digit by digit, as in a radix sort that follows one bucket only.
+// Sign, exponent and five bits of the fraction first; then nine bits each.
+constexpr int kFirstShift = 18;
+constexpr int kDigitBits = 9;
+constexpr size_t kNumFirstBuckets = size_t{1} << (31 - kFirstShift);
+constexpr uint32_t kDigitMask = (1U << kDigitBits) - 1;
 // So few are sorted at once.
 constexpr size_t kFew = 256;
 
-// Keys in [low, high], seen as equal slices.
-struct KeyRange {
-  float low;
-  float high;
+using Items = std::vector<PrefixEnd>;
 
-  bool Contains(float key) const { return key >= low && key <= high; }
-  // In double: neither the width nor its inverse can overflow.
-  double Scale() const {
-    return static_cast<double>(kNumBuckets) /
-           (static_cast<double>(high) - static_cast<double>(low));
-  }
-  size_t BucketOf(float key, double scale) const {
-    const double slice =
-        (static_cast<double>(key) - static_cast<double>(low)) * scale;
-    return std::min(static_cast<size_t>(slice), kNumBuckets - 1);
-  }
-};
+uint32_t Bits(float key) { return std::bit_cast<uint32_t>(key); }
 
-struct Bucket {
-  double weight = 0;
-  size_t count = 0;
-  KeyRange keys = {std::numeric_limits<float>::infinity(),
-                   -std::numeric_limits<float>::infinity()};
-};
-
-// The items of a range, of which the prefix ends somewhere.
-struct Selection {
-  KeyRange range;
-  double before = 0;  // weight of the items with lower keys
-  size_t count = 0;
-};
-
-KeyRange WholeRange(std::span<const float> keys) {
-  const auto [low, high] = std::minmax_element(keys.begin(), keys.end());
-  return {*low, *high};
-}
-
-// The bucket of `selection` in which the prefix ends.
-Selection Narrow(const Selection& selection, std::span<const float> keys,
-                 std::span<const float> weights, double target) {
-  std::array<Bucket, kNumBuckets> buckets;
-  const double scale = selection.range.Scale();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!selection.range.Contains(keys[i])) continue;
-    Bucket& bucket = buckets[selection.range.BucketOf(keys[i], scale)];
-    bucket.weight += weights[i];
-    ++bucket.count;
-    bucket.keys.low = std::min(bucket.keys.low, keys[i]);
-    bucket.keys.high = std::max(bucket.keys.high, keys[i]);
-  }
-  Selection narrowed;
-  double sum = selection.before;
-  for (const Bucket& bucket : buckets) {
-    if (bucket.count == 0) continue;
-    narrowed = {bucket.keys, sum, bucket.count};
-    sum += bucket.weight;
+// Finds the bucket in which the running sum of weights reaches the target, or
+// the last one with any weight; advances `before` to its beginning.
+size_t CrossingBucket(std::span<const double> buckets, double target,
+                      double& before) {
+  size_t crossing = 0;
+  double sum = before;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    if (buckets[i] <= 0) continue;
+    crossing = i;
+    before = sum;
+    sum += buckets[i];
     if (sum >= target) break;
   }
-  return narrowed;
+  return crossing;
+}
+
+Items FirstSelection(std::span<const float> keys,
+                     std::span<const float> weights, double target,
+                     double& before) {
+  std::vector<double> buckets(kNumFirstBuckets);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    buckets[Bits(keys[i]) >> kFirstShift] += weights[i];
+  }
+  const size_t crossing = CrossingBucket(buckets, target, before);
+  Items items;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (Bits(keys[i]) >> kFirstShift == crossing) items.push_back({keys[i], i});
+  }
+  return items;
+}
+
+void Narrow(int shift, std::span<const float> weights, double target,
+            Items& items, double& before) {
+  const auto digit = [shift](const PrefixEnd& item) {
+    return Bits(item.key) >> shift & kDigitMask;
+  };
+  std::array<double, kDigitMask + 1> buckets{};
+  for (const PrefixEnd& item : items) {
+    buckets[digit(item)] += weights[item.index];
+  }
+  const size_t crossing = CrossingBucket(buckets, target, before);
+  std::erase_if(items,
+                [&](const PrefixEnd& item) { return digit(item) != crossing; });
 }
 
 }  // namespace
 
 PrefixEnd ShortestPrefix(std::span<const float> keys,
                          std::span<const float> weights, double target) {
-  Selection selection = {WholeRange(keys), 0, keys.size()};
-  while (selection.count > kFew && selection.range.low < selection.range.high) {
-    selection = Narrow(selection, keys, weights, target);
+  double before = 0;  // weight of the items before those that are left
+  Items items = FirstSelection(keys, weights, target, before);
+  int shift = kFirstShift;
+  while (items.size() > kFew && shift > 0) {
+    shift -= kDigitBits;
+    Narrow(shift, weights, target, items, before);
   }
-  std::vector<PrefixEnd> items;
-  items.reserve(selection.count);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (selection.range.Contains(keys[i])) items.push_back({keys[i], i});
+  if (shift > 0) {  // else their keys are equal
+    std::stable_sort(
+        items.begin(), items.end(),
+        [](const PrefixEnd& a, const PrefixEnd& b) { return a.key < b.key; });
   }
-  std::stable_sort(
-      items.begin(), items.end(),
-      [](const PrefixEnd& a, const PrefixEnd& b) { return a.key < b.key; });
-  PrefixEnd end = items.back();
-  double sum = selection.before;
   for (const PrefixEnd& item : items) {
-    sum += weights[item.index];
-    if (sum >= target) {
-      end = item;
-      break;
-    }
+    before += weights[item.index];
+    if (before >= target && weights[item.index] > 0) return item;
   }
-  return end;
+  return items.back();
 }
 
 }  // namespace headrace

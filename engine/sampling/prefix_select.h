@@ -20,11 +20,13 @@ struct PrefixEnd {
 };
 
 // The end of the shortest prefix whose weights sum to `target` or more; the
-// whole when rounding keeps them below it. At least one item.
+// whole when rounding keeps them below it. At least one item, even for a target
+// of 0.
 //
-//   keys, weights: [n], n >= 1; finite; weights >= 0
+//   keys:    [n], n >= 1; finite, and +0 or more: no -0
+//   weights: [n]; finite and >= 0, one of them above
 //
-// Takes a few passes over the items, whatever their values.
+// A few passes over the items, whatever their values.
 PrefixEnd ShortestPrefix(std::span<const float> keys,
                          std::span<const float> weights, double target);
 

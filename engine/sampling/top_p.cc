@@ -25,7 +25,7 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
   weights = candidates.weights();
   const std::span<const float> logits = candidates.logits();
   std::vector<float> keys(logits.size());
-  for (size_t i = 0; i < keys.size(); ++i) keys[i] = -logits[i];
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = 0.0F - logits[i];
   const PrefixEnd end = ShortestPrefix(keys, weights, top_p * total);
   candidates.KeepIf([&](size_t i) { return end.Includes(keys[i], i); });
 }
