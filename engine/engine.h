@@ -32,9 +32,9 @@ struct LoadProgress {
 struct EngineOptions {
   std::string model_path;  // a file, or a folder with config.json
   Numerics numerics = Numerics::kFast;
-  int num_threads = 0;          // 0: what cgroup and affinity allow
-  int64_t kv_cache_bytes = 0;   // 0: from the memory limit, after the weights
-  int64_t kv_block_size = 16;   // rows per block
+  int num_threads = 0;           // 0: what cgroup and affinity allow
+  int64_t kv_cache_bytes = 0;    // 0: from the memory limit, after the weights
+  int64_t kv_block_size = 16;    // rows per block
   int64_t max_batch_rows = 512;  // rows of one step at the most
   // What sequences get that do not ask otherwise; rope.max_context is the
   // context length to serve (0: what the method serves).
@@ -47,14 +47,14 @@ struct EngineOptions {
 struct ModelInfo {
   ModelConfig config;
   Numerics numerics = Numerics::kFast;
-  std::string weight_format;  // "GGUF v3", "safetensors", "llama2.c"
-  std::string weight_dtype;   // the commonest, as in "Q4_1"
+  std::string weight_format;   // "GGUF v3", "safetensors", "llama2.c"
+  std::string weight_dtype;    // the commonest, as in "Q4_1"
   std::string weights_sha256;  // hex, of the tensors' bytes in order of name
   int64_t weight_bytes = 0;    // as stored
   int64_t parameter_count = 0;
   // For sequences that do not ask otherwise; nullopt without RoPE.
   std::optional<EffectiveRope> rope;
-  RopeRequest rope_request;  // EngineOptions::rope
+  RopeRequest rope_request;    // EngineOptions::rope
   int64_t context_length = 0;  // of such sequences, in tokens
   int num_threads = 0;
   std::string isa;  // the instruction set that was chosen, as in "AVX3_ZEN4"
@@ -80,8 +80,8 @@ struct HookPointState {
 struct KvCacheStats {
   int64_t block_size = 0;
   int64_t total_blocks = 0;
-  int64_t used_blocks = 0;    // reserved by open sequences
-  int64_t cached_blocks = 0;  // hold a reusable prefix, free to be evicted
+  int64_t used_blocks = 0;     // reserved by open sequences
+  int64_t cached_blocks = 0;   // hold a reusable prefix, free to be evicted
   int64_t prefix_queries = 0;  // prompt rows looked up
   int64_t prefix_hits = 0;     // prompt rows found
 };

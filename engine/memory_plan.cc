@@ -35,9 +35,10 @@ absl::StatusOr<int64_t> PlanKvBlocks(const MemoryNeeds& needs) {
                        kFullContexts * least_bytes);
   if (kv_bytes > free_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "kv_cache_bytes = ", MiB(kv_bytes), " does not fit: the memory limit is ",
-        MiB(needs.limit_bytes), ", the weights take ", MiB(needs.weight_bytes),
-        " and working memory ", MiB(needs.working_bytes), ", which leaves ",
+        "kv_cache_bytes = ", MiB(kv_bytes),
+        " does not fit: the memory limit is ", MiB(needs.limit_bytes),
+        ", the weights take ", MiB(needs.weight_bytes), " and working memory ",
+        MiB(needs.working_bytes), ", which leaves ",
         MiB(std::max<int64_t>(free_bytes, 0))));
   }
   if (kv_bytes < least_bytes) {

@@ -17,9 +17,8 @@ RopeResolution ResolveRequestRope(const ModelInfo& model,
       merged.max_context = model.rope_request.max_context;
     }
   }
-  const RopeParams* file = model.config.rope.has_value()
-                               ? &*model.config.rope
-                               : nullptr;
+  const RopeParams* file =
+      model.config.rope.has_value() ? &*model.config.rope : nullptr;
   return ResolveExtension(file, model.config.rope_pairing, merged,
                           needed_positions);
 }

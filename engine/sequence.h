@@ -29,18 +29,19 @@ class Sequence {
   }
   // Prompt and generated.
   std::span<const int32_t> tokens() const { return tokens_; }
-  std::span<const int32_t> generated() const {
-    return tokens().subspan(options_.prompt.size());
-  }
   // Position of the first row that is not computed yet.
   int64_t next_row() const { return next_row_; }
   int64_t rows_left() const {
     return static_cast<int64_t>(tokens_.size()) - next_row_;
   }
   void Advance(int64_t num_rows) { next_row_ += num_rows; }
-  void Append(int32_t token) { tokens_.push_back(token); }
+  // Takes the token that was sampled.
+  void Append(int32_t token) {
+    tokens_.push_back(token);
+    sampler_.Accept(token);
+  }
 
-  Sampler& sampler() { return sampler_; }
+  const Sampler& sampler() const { return sampler_; }
   CaptureChecks& checks() { return checks_; }
   const CaptureChecks& checks() const { return checks_; }
 

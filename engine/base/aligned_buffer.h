@@ -28,10 +28,13 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size) : size_(size) {
     if (size == 0) return;
-    const size_t bytes = (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t bytes =
+        (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     const bool huge = bytes >= kHugePageBytes;
-    void* p = std::aligned_alloc(huge ? kHugePageBytes : kAlignment,
-                                 huge ? (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes : bytes);
+    void* p = std::aligned_alloc(
+        huge ? kHugePageBytes : kAlignment,
+        huge ? (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes
+             : bytes);
     if (p == nullptr) throw std::bad_alloc();
     if (huge) madvise(p, bytes, MADV_HUGEPAGE);  // a hint; failure is harmless
     std::memset(p, 0, bytes);

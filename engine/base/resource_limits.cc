@@ -119,8 +119,7 @@ void TakeVersion1(const std::string& root, const std::string& proc_text,
 
 int64_t MachineMemory(const std::string& root) {
   const auto text = ReadFile(root + "/proc/meminfo");
-  for (const absl::string_view line :
-       absl::StrSplit(text.value_or(""), '\n')) {
+  for (const absl::string_view line : absl::StrSplit(text.value_or(""), '\n')) {
     absl::string_view rest = line;
     if (!absl::ConsumePrefix(&rest, "MemTotal:")) continue;
     int64_t kib = 0;

@@ -18,8 +18,8 @@ struct ResourceLimits {
 
 // Where the facts are read; replaced in tests.
 struct ResourceLimitSources {
-  std::string root;      // prefix of /proc and /sys/fs/cgroup
-  int affinity_cores;    // cores in the affinity mask
+  std::string root;    // prefix of /proc and /sys/fs/cgroup
+  int affinity_cores;  // cores in the affinity mask
 };
 
 // Reads the limits of this process.

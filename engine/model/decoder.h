@@ -49,6 +49,8 @@ class Decoder {
   // Final norm alone, shown to the observer.
   void FinalNorm(std::span<const int32_t> step_rows, StepObserver* observer);
 
+  // Pairs of a head that rotate; 0 without RoPE.
+  int64_t num_rotary_pairs() const { return buffers_.rotary.num_pairs(); }
   // Memory that the packed weights take.
   int64_t packed_bytes() const;
 

@@ -1,0 +1,333 @@
+#include "engine/engine_impl.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/hook_states.h"
+#include "engine/sampling/logprobs.h"
+
+namespace headrace {
+namespace {
+
+uint64_t IdOf(SequenceId id) { return static_cast<uint64_t>(id); }
+
+bool AllFinite(std::span<const float> values) {
+  // All exponent bits set means infinity or NaN; a maximum over the exponents
+  // lets the compiler use vectors.
+  uint32_t largest = 0;
+  for (const float value : values) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7F800000u);
+  }
+  return largest != 0x7F800000u;
+}
+
+// The leading rows of a prompt that may come from the cache: not those that
+// somebody wants to see.
+int64_t MaxCachedRows(const SequenceOptions& options) {
+  if (options.logprobs.prompt) return 0;
+  const auto last = static_cast<int64_t>(options.prompt.size()) - 1;
+  if (options.capture.empty()) return last;
+  return std::min(
+      last, options.capture.rows.FirstPromptRow(options.prompt).value_or(last));
+}
+
+}  // namespace
+
+// What a row's logits are for: sampling the next token, or the log probability
+// of the prompt token that follows.
+struct EngineImpl::LogitsRow {
+  int32_t step_row;
+  int64_t position;  // of the row
+  OpenEntry* entry;
+  size_t result;  // index in StepPlan::results
+  bool sample;
+  bool prompt_logprobs;
+};
+
+// One step, laid out.
+struct EngineImpl::StepPlan {
+  explicit StepPlan(int32_t last_layer) : recorder(last_layer) {}
+
+  std::vector<int32_t> tokens;
+  std::vector<StepSequence> sequences;
+  std::vector<OpenEntry*> entries;     // one per sequence
+  std::vector<LogitsRow> logits_rows;  // ascending by step_row
+  StepRecorder recorder;
+  StepResult results;
+};
+
+EngineImpl::EngineImpl(Parts parts)
+    : parts_(std::move(parts)),
+      hooks_(DescribeHooks(parts_.model.description)),
+      candidates_(static_cast<size_t>(parts_.ops->team().num_threads())) {}
+
+absl::Status EngineImpl::CheckOptions(const SequenceOptions& options) const {
+  const ModelConfig& config = parts_.model.info.config;
+  const auto prompt_length = static_cast<int64_t>(options.prompt.size());
+  if (prompt_length == 0) {
+    return absl::InvalidArgumentError("the prompt is empty");
+  }
+  if (options.max_rows < prompt_length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_rows is ", options.max_rows,
+                     ", less than the prompt's ", prompt_length));
+  }
+  for (const int32_t token : options.prompt) {
+    if (token < 0 || token >= config.vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token id ", token, " is not in the vocabulary of ",
+                       config.vocab_size));
+    }
+  }
+  if (options.rope.has_value() != config.rope.has_value()) {
+    return absl::InvalidArgumentError(
+        "a sequence has a rotary encoding exactly when its model has one");
+  }
+  if (options.rope.has_value() &&
+      static_cast<int64_t>(options.rope->inv_freqs.size()) !=
+          parts_.decoder->num_rotary_pairs()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the rotary encoding turns ", options.rope->inv_freqs.size(),
+        " pairs of a head; the model's turns ",
+        parts_.decoder->num_rotary_pairs()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
+    SequenceId id, SequenceOptions options) {
+  if (open_.contains(id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", IdOf(id), " is open already"));
+  }
+  RETURN_IF_ERROR(CheckOptions(options));
+  KvRequest request{.prompt = options.prompt,
+                    .max_rows = options.max_rows,
+                    .prefix_key = std::nullopt,
+                    .max_cached_rows = MaxCachedRows(options)};
+  if (options.prefix_salt.has_value() && parts_.options.prefix_cache) {
+    request.prefix_key =
+        PrefixKey{.salt = *options.prefix_salt,
+                  .rope_hash = options.rope ? options.rope->hash : 0};
+  }
+  ASSIGN_OR_RETURN(KvSequence kv, parts_.kv_cache.Open(request));
+  const OpenedSequence opened{.cached_rows = kv.cached_rows};
+  const Tokenizer* tokenizer = parts_.model.tokenizer.get();
+  Sampler sampler(options.sampling,
+                  {.choice = options.choice,
+                   .num_real_tokens = tokenizer == nullptr
+                                          ? parts_.model.info.config.vocab_size
+                                          : tokenizer->vocab_size(),
+                   .end_token_ids = options.end_token_ids,
+                   .min_tokens = options.min_tokens},
+                  options.prompt);
+  open_.emplace(id,
+                std::make_unique<OpenEntry>(OpenEntry{
+                    .sequence = Sequence(std::move(options), opened.cached_rows,
+                                         std::move(sampler)),
+                    .kv = std::move(kv)}));
+  return opened;
+}
+
+void EngineImpl::CloseSequence(SequenceId id) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  parts_.kv_cache.Close(found->second->kv.id);
+  open_.erase(found);
+}
+
+CaptureChecks EngineImpl::checks(SequenceId id) const {
+  const auto found = open_.find(id);
+  return found == open_.end() ? CaptureChecks{}
+                              : found->second->sequence.checks();
+}
+
+KvCacheStats EngineImpl::kv_cache() const {
+  const KvCacheUse use = parts_.kv_cache.use();
+  return {.block_size = parts_.kv_cache.block_size(),
+          .total_blocks = use.total_blocks,
+          .used_blocks = use.used_blocks,
+          .cached_blocks = use.cached_blocks,
+          .prefix_queries = use.prefix_queries,
+          .prefix_hits = use.prefix_hits};
+}
+
+absl::StatusOr<EngineImpl::StepPlan> EngineImpl::PlanStep(const Batch& batch) {
+  StepPlan plan(
+      static_cast<int32_t>(parts_.model.info.config.num_hidden_layers) - 1);
+  for (const SequenceSlice& slice : batch.slices) {
+    const auto found = open_.find(slice.sequence);
+    if (found == open_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", IdOf(slice.sequence), " is not open"));
+    }
+    const int64_t left = found->second->sequence.rows_left();
+    if (slice.num_rows < 1 || slice.num_rows > left) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sequence ", IdOf(slice.sequence), " has ", left,
+          " rows to compute; the slice asks for ", slice.num_rows));
+    }
+    AddSlice(slice, *found->second, plan);
+  }
+  const auto num_rows = static_cast<int64_t>(plan.tokens.size());
+  if (num_rows < 1 || num_rows > parts_.options.max_batch_rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch has ", num_rows, " rows; a step takes 1 to ",
+                     parts_.options.max_batch_rows));
+  }
+  return plan;
+}
+
+void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
+                          StepPlan& plan) {
+  Sequence& sequence = entry.sequence;
+  const auto first_row = static_cast<int64_t>(plan.tokens.size());
+  const int64_t first_position = sequence.next_row();
+  const std::span<const int32_t> tokens = sequence.tokens().subspan(
+      static_cast<size_t>(first_position), static_cast<size_t>(slice.num_rows));
+  plan.tokens.insert(plan.tokens.end(), tokens.begin(), tokens.end());
+  plan.entries.push_back(&entry);
+  plan.sequences.push_back(
+      {.first_row = first_row,
+       .num_rows = slice.num_rows,
+       .first_position = first_position,
+       .block_table = entry.kv.block_table,
+       .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
+  plan.recorder.AddSlice({.plan = &sequence.options().capture,
+                          .sink = sequence.options().capture_sink,
+                          .checks = &sequence.checks(),
+                          .first_row = first_row,
+                          .first_position = first_position,
+                          .prompt_length = sequence.prompt_length(),
+                          .tokens = tokens});
+  const auto last_position = static_cast<int64_t>(sequence.tokens().size()) - 1;
+  for (int64_t i = 0; i < slice.num_rows; ++i) {
+    const int64_t position = first_position + i;
+    const bool sample = slice.sample && position == last_position;
+    const bool prompt_logprobs = sequence.options().logprobs.prompt &&
+                                 position + 1 < sequence.prompt_length();
+    if (!sample && !prompt_logprobs) continue;
+    plan.logits_rows.push_back({.step_row = static_cast<int32_t>(first_row + i),
+                                .position = position,
+                                .entry = &entry,
+                                .result = plan.results.sequences.size(),
+                                .sample = sample,
+                                .prompt_logprobs = prompt_logprobs});
+  }
+  plan.results.sequences.push_back({.sequence = slice.sequence,
+                                    .status = absl::OkStatus(),
+                                    .sampled = std::nullopt,
+                                    .prompt_logprobs = {}});
+}
+
+void EngineImpl::UseLogits(const LogitsRow& row, std::span<const float> logits,
+                           Candidates& scratch, SequenceResult& result) {
+  Sequence& sequence = row.entry->sequence;
+  const LogprobsOptions& logprobs = sequence.options().logprobs;
+  if (!AllFinite(logits)) {
+    result.status = absl::InternalError(
+        absl::StrCat("logits at position ", row.position,
+                     " are not finite: the model's weights overflow or hold "
+                     "values that are not numbers"));
+    return;
+  }
+  if (row.prompt_logprobs) {
+    const int32_t next =
+        sequence.tokens()[static_cast<size_t>(row.position) + 1];
+    result.prompt_logprobs.push_back(
+        ComputeLogprobs(logits, row.position + 1, next, logprobs));
+  }
+  if (!row.sample) return;
+  const absl::StatusOr<int32_t> token =
+      sequence.sampler().Sample(logits, scratch);
+  if (!token.ok()) {
+    result.status = token.status();
+    return;
+  }
+  if (logprobs.enabled) {
+    result.sampled =
+        ComputeLogprobs(logits, row.position + 1, *token, logprobs);
+  } else {
+    result.sampled = PositionLogprobs{.position = row.position + 1,
+                                      .token = {.token = *token},
+                                      .top = {},
+                                      .of_token_ids = {}};
+  }
+}
+
+void EngineImpl::ComputeLogits(StepPlan& plan) {
+  StepObserver* observer = plan.recorder.empty() ? nullptr : &plan.recorder;
+  if (observer != nullptr) {
+    parts_.decoder->FinalNorm(
+        plan.recorder.RowsWanting(HookPoint::kFinalNormOut), observer);
+  }
+  // Rows that are sampled, scored, or captured, once each.
+  std::vector<int32_t> rows = plan.recorder.RowsWanting(HookPoint::kLogits);
+  for (const LogitsRow& row : plan.logits_rows) {
+    rows.push_back(row.step_row);
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const auto vocab_size =
+      static_cast<size_t>(parts_.model.info.config.vocab_size);
+  size_t next = 0;  // in plan.logits_rows
+  parts_.decoder->Logits(
+      rows, observer,
+      [&](std::span<const int32_t> tile, std::span<const float> logits) {
+        const size_t begin = next;
+        while (next < plan.logits_rows.size() &&
+               plan.logits_rows[next].step_row <= tile.back()) {
+          ++next;
+        }
+        // Rows of one sequence stay in order: they share a result.
+        std::vector<std::pair<size_t, size_t>> groups;
+        for (size_t i = begin; i < next; ++i) {
+          if (groups.empty() ||
+              plan.logits_rows[i].result != plan.logits_rows[i - 1].result) {
+            groups.emplace_back(i, i);
+          }
+          groups.back().second = i + 1;
+        }
+        parts_.ops->team().ParallelFor(
+            static_cast<int64_t>(groups.size()), [&](int64_t g, int thread) {
+              const auto [first, last] = groups[static_cast<size_t>(g)];
+              for (size_t i = first; i < last; ++i) {
+                const LogitsRow& row = plan.logits_rows[i];
+                const auto at = static_cast<size_t>(
+                    std::lower_bound(tile.begin(), tile.end(), row.step_row) -
+                    tile.begin());
+                UseLogits(row, logits.subspan(at * vocab_size, vocab_size),
+                          candidates_[static_cast<size_t>(thread)],
+                          plan.results.sequences[row.result]);
+              }
+            });
+      });
+}
+
+absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
+  ASSIGN_OR_RETURN(StepPlan plan, PlanStep(batch));
+  parts_.decoder->Forward(
+      {.tokens = plan.tokens,
+       .sequences = plan.sequences,
+       .observer = plan.recorder.empty() ? nullptr : &plan.recorder},
+      parts_.kv_storage);
+  ComputeLogits(plan);
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    OpenEntry& entry = *plan.entries[i];
+    const SequenceResult& result = plan.results.sequences[i];
+    entry.sequence.Advance(plan.sequences[i].num_rows);
+    parts_.kv_cache.MarkComputed(entry.kv.id, entry.sequence.next_row());
+    if (result.sampled.has_value()) {
+      entry.sequence.Append(result.sampled->token.token);
+    }
+  }
+  return std::move(plan.results);
+}
+
+}  // namespace headrace

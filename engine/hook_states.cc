@@ -1,0 +1,93 @@
+#include "engine/hook_states.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace headrace {
+namespace {
+
+constexpr char kInsideSublayer[] =
+    "inside a sublayer: rows are taken from the residual bus, after the final "
+    "norm and from the logits";
+constexpr char kNoPositionWrite[] =
+    "this model writes no position on the bus: its positions are rotations of "
+    "queries and keys";
+
+int64_t WidthOf(HookPoint hook, const ModelConfig& config) {
+  const int64_t q_width = config.num_attention_heads * config.head_dim;
+  const int64_t kv_width = config.num_key_value_heads * config.head_dim;
+  switch (hook) {
+    case HookPoint::kEmbed:
+    case HookPoint::kPositionWrite:
+    case HookPoint::kResidPre:
+    case HookPoint::kAttnNormOut:
+    case HookPoint::kAttnOut:
+    case HookPoint::kResidMid:
+    case HookPoint::kMlpNormOut:
+    case HookPoint::kMlpOut:
+    case HookPoint::kResidPost:
+    case HookPoint::kFinalNormOut:
+      return config.hidden_size;
+    case HookPoint::kAttnNormScale:
+    case HookPoint::kMlpNormScale:
+    case HookPoint::kFinalNormScale:
+      return 1;
+    case HookPoint::kQ:
+    case HookPoint::kQRotated:
+    case HookPoint::kZ:
+      return q_width;
+    case HookPoint::kK:
+    case HookPoint::kKRotated:
+    case HookPoint::kV:
+      return kv_width;
+    case HookPoint::kAttnScores:
+    case HookPoint::kAttnProbs:
+      return 0;  // as many as there are keys
+    case HookPoint::kMlpGate:
+    case HookPoint::kMlpUp:
+    case HookPoint::kMlpAct:
+      return config.intermediate_size;
+    case HookPoint::kLogits:
+      return config.vocab_size;
+  }
+  return 0;
+}
+
+bool OnTheBus(HookPoint hook) {
+  switch (hook) {
+    case HookPoint::kEmbed:
+    case HookPoint::kPositionWrite:
+    case HookPoint::kResidPre:
+    case HookPoint::kAttnOut:
+    case HookPoint::kResidMid:
+    case HookPoint::kMlpOut:
+    case HookPoint::kResidPost:
+    case HookPoint::kFinalNormOut:
+    case HookPoint::kLogits:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::vector<HookPointState> DescribeHooks(const DecoderDescription& model) {
+  std::vector<HookPointState> states;
+  for (const HookPointInfo& info : AllHookPoints()) {
+    HookPointState state{.hook = info.hook,
+                         .width = WidthOf(info.hook, model.config),
+                         .capturable = OnTheBus(info.hook),
+                         .refusal = ""};
+    if (!state.capturable) state.refusal = kInsideSublayer;
+    if (info.hook == HookPoint::kPositionWrite &&
+        !model.additive_position.writes()) {
+      state.capturable = false;
+      state.refusal = kNoPositionWrite;
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+}  // namespace headrace
