@@ -8,7 +8,6 @@
 #include <limits>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -42,7 +41,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
 // Folder of this process in the hierarchy whose controllers include
 // `controller` ("" is version 2's), from /proc/self/cgroup.
 std::string CgroupPath(const std::string& proc_text,
-                       std::string_view controller) {
+                       absl::string_view controller) {
   for (const absl::string_view line : absl::StrSplit(proc_text, '\n')) {
     const std::vector<absl::string_view> fields =
         absl::StrSplit(line, absl::MaxSplits(':', 2));

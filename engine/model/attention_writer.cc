@@ -99,23 +99,16 @@ void AttentionWriter::Attend(StepContext& step, const float* qkv,
                          .first_position = sequence.first_position,
                          .block_table = sequence.block_table});
   }
-  const PagedKvStorage& kv = step.kv;
   const AttentionInputs inputs = {
       .q = qkv,
       .q_row_stride = qkv_width(),
       .num_attention_heads = config_.num_attention_heads,
-      .num_key_value_heads = config_.num_key_value_heads,
-      .head_dim = config_.head_dim,
       .scale = static_cast<float>(
           1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
       .sliding_window = config_.sliding_window,
       .sequences = sequences,
-      .kv = {.keys = kv.keys(layer_),
-             .values = kv.values(layer_),
-             .block_stride = kv.block_stride(),
-             .head_stride = kv.head_stride(),
-             .block_size = kv.shape().block_size,
-             .value_row_stride = kv.value_row_stride()}};
+      .kv = step.kv.layer(layer_),
+      .layout = step.kv.layout()};
   Attention(step.ops.team(), inputs, step.attention, z, q_width());
 }
 

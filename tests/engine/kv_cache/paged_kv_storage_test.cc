@@ -43,29 +43,31 @@ TEST(PagedKvStorageTest, PutsRowsWhereAttentionReadsThem) {
                         .first_position = 5,
                         .block_table = table});
 
-  EXPECT_EQ(storage.value_row_stride(), 32);
+  const KvLayout& layout = storage.layout();
+  EXPECT_EQ(layout.width(), 32);
   for (int64_t position = 5; position < 5 + num_rows; ++position) {
     const int64_t block = table[static_cast<size_t>(position / 16)];
     for (int64_t lane = 0; lane < 60; ++lane) {
-      const int64_t head = lane / 20;
-      const int64_t offset =
-          block * storage.block_stride() + head * storage.head_stride();
-      EXPECT_EQ(storage.keys(1)[offset + lane % 20 * 16 + position % 16],
-                ValueOf(position, head, lane % 20));
-      EXPECT_EQ(storage.values(1)[offset + position % 16 * 32 + lane % 20],
-                -ValueOf(position, head, lane % 20));
+      const int64_t offset = layout.keys_offset(block, lane / 20);
+      const float* keys = storage.layer(1) + offset;
+      const float* values = keys + layout.values_offset();
+      EXPECT_EQ(keys[lane % 20 * 16 + position % 16],
+                ValueOf(position, lane / 20, lane % 20));
+      EXPECT_EQ(values[position % 16 * 32 + lane % 20],
+                -ValueOf(position, lane / 20, lane % 20));
     }
   }
-  EXPECT_EQ(storage.keys(1)[4 * storage.block_stride()], 0);      // position 0
-  EXPECT_EQ(storage.keys(0)[4 * storage.block_stride() + 5], 0);  // layer 0
+  const int64_t first = layout.keys_offset(table[0], 0);
+  EXPECT_EQ(storage.layer(1)[first], 0);      // position 0 of layer 1
+  EXPECT_EQ(storage.layer(0)[first + 5], 0);  // position 5 of layer 0
 }
 
 TEST(PagedKvStorageTest, CountsTheBytesOfABlock) {
-  EXPECT_EQ(PagedKvStorage::BytesPerBlock(kShape), 2 * 3 * 16 * (20 + 32) * 4);
+  EXPECT_EQ(PagedKvStorage::BytesPerBlock(kShape), 2 * 3 * 16 * (32 + 32) * 4);
 }
 
 TEST(PagedKvStorageTest, TakesAddressesNotMemory) {
-  // 21 gigabytes; only what is written counts.
+  // 26 gigabytes; only what is written counts.
   EXPECT_TRUE(PagedKvStorage::Create(kShape, 1 << 20).ok());
 }
 
@@ -92,9 +94,9 @@ TEST(PagedKvStorageTest, RefusesWhatMakesNoSense) {
 
 TEST(PagedKvStorageTest, MovesItsMapping) {
   PagedKvStorage a = PagedKvStorage::Create(kShape, 1).value();
-  const float* keys = a.keys(0);
+  const float* layer = a.layer(0);
   PagedKvStorage b = std::move(a);
-  EXPECT_EQ(b.keys(0), keys);
+  EXPECT_EQ(b.layer(0), layer);
 }
 
 }  // namespace

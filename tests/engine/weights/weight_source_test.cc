@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/tensor/dtype.h"
 #include "engine/tensor/block_formats.h"
+#include "engine/tensor/dtype.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/weights/status_matchers.h"

@@ -1,0 +1,200 @@
+// The promise: a row's bits do not depend on the batch it is in, on how its
+// prompt was chunked, on the prefix cache, on threads, or on being watched.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/engine/engine_harness.h"
+#include "tests/testing/files.h"
+#include "tests/testing/gguf_model.h"
+#include "tests/testing/tiny_model.h"
+
+namespace headrace {
+namespace {
+
+class DeterminismTest : public ::testing::TestWithParam<Numerics> {
+ protected:
+  void SetUp() override { path_ = WriteModel(); }
+
+  std::unique_ptr<Engine> Make(int threads, bool prefix_cache = true) const {
+    return MakeEngine({.model_path = path_,
+                       .numerics = GetParam(),
+                       .num_threads = threads,
+                       .prefix_cache = prefix_cache});
+  }
+
+  // Sequence `i` of a mix: lengths, sampling and scaling differ.
+  TestSequence Sequence(int64_t i, const Engine& engine) const {
+    TestSequence test;
+    const int64_t length = 3 + (i * 37) % 90;
+    for (int64_t k = 0; k < length; ++k) {
+      test.prompt.push_back(
+          static_cast<int32_t>(3 + (i * 131 + k * 17) % 250));
+    }
+    test.max_tokens = 6;
+    test.sampling.temperature = i % 3 == 0 ? 0 : 0.8;
+    test.sampling.seed = static_cast<uint64_t>(i);
+    test.logprobs.enabled = true;
+    if (i % 4 == 1) {
+      test.rope.kind = RopeRequest::Kind::kScaling;
+      test.rope.scaling.type = RopeType::kYarn;
+      test.rope.scaling.factor = 2;
+    }
+    test.capture = CaptureEverything(engine);
+    return test;
+  }
+
+  std::string WriteModel() const {
+    TinyModelOptions options;
+    options.hidden_size = 96;
+    options.intermediate_size = 160;
+    options.num_attention_heads = 6;
+    options.num_key_value_heads = 2;
+    options.head_dim = 16;
+    return WriteGgufModel(BuildTinyModel(options), folder_.Join("tiny.gguf"),
+                          {.dtype = DType::kQ4_1})
+        .front();
+  }
+
+  TempFolder folder_;
+  std::string path_;
+};
+
+void ExpectSameBits(const TestSequence& a, const TestSequence& b) {
+  EXPECT_EQ(a.generated, b.generated);
+  ASSERT_EQ(a.sampled.size(), b.sampled.size());
+  for (size_t i = 0; i < a.sampled.size(); ++i) {
+    EXPECT_EQ(a.sampled[i].token.logprob, b.sampled[i].token.logprob);
+  }
+  ASSERT_EQ(a.rows.rows.size(), b.rows.rows.size());
+  for (const auto& [key, values] : a.rows.rows) {
+    const std::vector<float>& other = b.rows.rows.at(key);
+    ASSERT_EQ(values.size(), other.size());
+    ASSERT_EQ(std::memcmp(values.data(), other.data(),
+                          values.size() * sizeof(float)),
+              0)
+        << "hook " << GetHookPointInfo(std::get<0>(key)).name << " layer "
+        << std::get<1>(key) << " position " << std::get<2>(key);
+  }
+}
+
+TEST_P(DeterminismTest, BatchMixChunksAndThreadsChangeNoBit) {
+  const auto alone_engine = Make(1);
+  std::vector<TestSequence> alone;
+  for (int64_t i = 0; i < 16; ++i) {
+    alone.push_back(Sequence(i, *alone_engine));
+    RunTogether(*alone_engine, {&alone.back()});
+  }
+  for (const int threads : {1, 2}) {
+    const auto engine = Make(threads);
+    for (const size_t mix : {size_t{1}, size_t{2}, size_t{7}, size_t{16}}) {
+      for (const int64_t chunk : {1, 3, 64, 512}) {
+        std::vector<TestSequence> tests;
+        for (size_t i = 0; i < mix; ++i) {
+          tests.push_back(Sequence(static_cast<int64_t>(i), *engine));
+        }
+        std::vector<TestSequence*> pointers;
+        for (TestSequence& test : tests) pointers.push_back(&test);
+        RunTogether(*engine, pointers, {.chunk = chunk, .start_every = 2});
+        for (size_t i = 0; i < mix; ++i) {
+          SCOPED_TRACE(testing::Message()
+                       << "threads " << threads << " mix " << mix << " chunk "
+                       << chunk << " sequence " << i);
+          ExpectSameBits(tests[i], alone[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeterminismTest, BeingWatchedChangesNoBit) {
+  const auto engine = Make(2);
+  TestSequence watched = Sequence(5, *engine);
+  TestSequence unwatched = Sequence(5, *engine);
+  unwatched.capture = {};
+  TestSequence logits_only = Sequence(5, *engine);
+  logits_only.capture.checks = false;
+  logits_only.capture.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
+
+  RunTogether(*engine, {&watched});
+  RunTogether(*engine, {&unwatched});
+  RunTogether(*engine, {&logits_only});
+
+  EXPECT_EQ(watched.generated, unwatched.generated);
+  for (size_t i = 0; i < watched.sampled.size(); ++i) {
+    EXPECT_EQ(watched.sampled[i].token.logprob,
+              unwatched.sampled[i].token.logprob);
+  }
+  for (const auto& [key, values] : logits_only.rows.rows) {
+    EXPECT_EQ(values, watched.rows.rows.at(key));
+  }
+}
+
+TEST_P(DeterminismTest, APrefixFromTheCacheChangesNoBit) {
+  const auto engine = Make(2);
+  TestSequence first = Sequence(2, *engine);  // 77 prompt rows
+  first.capture = {};
+  first.prefix_salt = 7;
+  TestSequence second = first;
+  TestSequence other_salt = first;
+  other_salt.prefix_salt = 8;
+
+  RunTogether(*engine, {&first});
+  RunTogether(*engine, {&second});
+  RunTogether(*engine, {&other_salt});
+
+  EXPECT_EQ(first.cached_rows, 0);
+  EXPECT_EQ(second.cached_rows, 64);
+  EXPECT_EQ(other_salt.cached_rows, 0);
+  ExpectSameBits(second, first);
+  ExpectSameBits(other_salt, first);
+}
+
+TEST_P(DeterminismTest, PromptRowsThatAreWatchedAreComputed) {
+  const auto engine = Make(1);
+  TestSequence first = Sequence(2, *engine);
+  first.prefix_salt = 7;
+  TestSequence last_row = first;
+  last_row.capture.rows.prompt = {.last = true};
+
+  RunTogether(*engine, {&first});
+  TestSequence again = Sequence(2, *engine);
+  again.prefix_salt = 7;
+  RunTogether(*engine, {&again});
+  RunTogether(*engine, {&last_row});
+
+  EXPECT_EQ(again.cached_rows, 0);
+  ExpectSameBits(again, first);
+  EXPECT_EQ(last_row.cached_rows, 64);
+}
+
+TEST_P(DeterminismTest, EveryResidualIdentityIsExactInEveryMix) {
+  const auto engine = Make(2);
+  std::vector<TestSequence> tests;
+  for (int64_t i = 0; i < 7; ++i) tests.push_back(Sequence(i, *engine));
+  std::vector<TestSequence*> pointers;
+  for (TestSequence& test : tests) pointers.push_back(&test);
+
+  RunTogether(*engine, pointers, {.chunk = 13});
+
+  for (const TestSequence& test : tests) {
+    const auto rows = static_cast<int64_t>(test.prompt.size()) + 5;
+    EXPECT_EQ(test.checks.rows_checked, rows);
+    EXPECT_EQ(test.checks.resid_mid_failed, 0);
+    EXPECT_EQ(test.checks.resid_post_failed, 0);
+    EXPECT_EQ(test.checks.resid_mid_checked, rows * 2);
+    // Five roundings of a float32 sum.
+    EXPECT_LT(test.checks.max_sum_relative_error, 1e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Numerics, DeterminismTest,
+                         ::testing::Values(Numerics::kExact, Numerics::kFast),
+                         [](const auto& info) {
+                           return info.param == Numerics::kExact ? "Exact"
+                                                                 : "Fast";
+                         });
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,155 @@
+#include "tests/engine/engine_harness.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "gtest/gtest.h"
+
+namespace headrace {
+namespace {
+
+struct Running {
+  TestSequence* test;
+  SequenceId id;
+  int64_t next_row = 0;
+  bool done = false;
+
+  int64_t rows_left() const {
+    return static_cast<int64_t>(test->prompt.size() + test->generated.size()) -
+           next_row;
+  }
+};
+
+void Open(Engine& engine, Running& running) {
+  TestSequence& test = *running.test;
+  SequenceOptions options;
+  options.prompt = test.prompt;
+  options.max_rows = static_cast<int64_t>(test.prompt.size()) + test.max_tokens;
+  const RopeResolution rope =
+      ResolveRequestRope(engine.model(), test.rope, options.max_rows);
+  CHECK(rope.violations.empty()) << rope.violations.front().description;
+  options.rope = rope.rope;
+  options.sampling = test.sampling;
+  options.logprobs = test.logprobs;
+  options.capture = test.capture;
+  options.capture_sink = &test.rows;
+  options.prefix_salt = test.prefix_salt;
+  const auto opened = engine.OpenSequence(running.id, std::move(options));
+  CHECK(opened.ok()) << opened.status();
+  test.cached_rows = opened->cached_rows;
+  running.next_row = opened->cached_rows;
+}
+
+void Take(Running& running, const SequenceResult& result) {
+  TestSequence& test = *running.test;
+  if (!result.status.ok()) {
+    test.status = result.status;
+    running.done = true;
+    return;
+  }
+  test.prompt_logprobs.insert(test.prompt_logprobs.end(),
+                              result.prompt_logprobs.begin(),
+                              result.prompt_logprobs.end());
+  if (result.sampled.has_value()) {
+    test.generated.push_back(result.sampled->token.token);
+    test.sampled.push_back(*result.sampled);
+  }
+  const auto generated = static_cast<int64_t>(test.generated.size());
+  running.done = generated >= test.max_tokens &&
+                 running.next_row >= static_cast<int64_t>(test.prompt.size());
+}
+
+}  // namespace
+
+void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
+                 const Schedule& schedule) {
+  static uint64_t next_id = 1;
+  std::vector<Running> running;
+  for (TestSequence* test : sequences) {
+    running.push_back({.test = test, .id = SequenceId{next_id++}});
+  }
+  size_t opened = 0;
+  for (int64_t step = 0;; ++step) {
+    while (opened < running.size() &&
+           step >= static_cast<int64_t>(opened) * schedule.start_every) {
+      Open(engine, running[opened++]);
+    }
+    Batch batch;
+    std::vector<Running*> in_step;
+    int64_t room = 512;
+    for (size_t i = 0; i < opened; ++i) {
+      Running& r = running[i];
+      if (r.done || room == 0) continue;
+      const int64_t rows = std::min({r.rows_left(), schedule.chunk, room});
+      room -= rows;
+      batch.slices.push_back({.sequence = r.id,
+                              .num_rows = rows,
+                              .sample = r.test->max_tokens > 0});
+      r.next_row += rows;
+      in_step.push_back(&r);
+    }
+    if (in_step.empty() && opened == running.size()) break;
+    if (in_step.empty()) continue;
+    const auto result = engine.Step(batch);
+    CHECK(result.ok()) << result.status();
+    for (size_t i = 0; i < in_step.size(); ++i) {
+      Take(*in_step[i], result->sequences[i]);
+    }
+  }
+  for (Running& r : running) {
+    r.test->checks = engine.checks(r.id);
+    engine.CloseSequence(r.id);
+  }
+}
+
+CapturePlan CaptureEverything(const Engine& engine) {
+  CapturePlan plan;
+  plan.checks = true;
+  plan.rows.prompt.all = true;
+  plan.rows.generated.all = true;
+  for (const HookPointState& state : engine.hooks()) {
+    if (!state.capturable) continue;
+    HookSelection selection{.hook = state.hook, .layers = {-1}};
+    if (GetHookPointInfo(state.hook).per_layer) {
+      selection.layers.clear();
+      for (int32_t l = 0; l < engine.model().config.num_hidden_layers; ++l) {
+        selection.layers.push_back(l);
+      }
+    }
+    plan.hooks.push_back(std::move(selection));
+  }
+  return plan;
+}
+
+std::unique_ptr<Engine> MakeEngine(EngineOptions options) {
+  auto engine = Engine::Create(std::move(options));
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return engine.ok() ? *std::move(engine) : nullptr;
+}
+
+std::string StoriesPath() {
+  const std::string path =
+      HEADRACE_SOURCE_DIR "/../shared/data/stories260k/stories260K.bin";
+  return std::filesystem::exists(path) ? path : "";
+}
+
+std::string DefaultModelPath() {
+  const char* named = std::getenv("HEADRACE_MODEL");
+  if (named != nullptr) return named;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::string base;
+  if (cache != nullptr) {
+    base = cache;
+  } else if (home != nullptr) {
+    base = std::string(home) + "/.cache";
+  }
+  const std::string path =
+      base + "/headrace/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return std::filesystem::exists(path) ? path : "";
+}
+
+}  // namespace headrace

@@ -1,0 +1,76 @@
+// Drives an Engine in tests: opens sequences, runs them to the end under a
+// chosen schedule, keeps what came out.
+#ifndef HEADRACE_TESTS_ENGINE_ENGINE_HARNESS_H_
+#define HEADRACE_TESTS_ENGINE_ENGINE_HARNESS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace headrace {
+
+// Keeps every row: (hook, layer, position) → values.
+class RowKeeper final : public CaptureSink {
+ public:
+  using Key = std::tuple<HookPoint, int32_t, int64_t>;
+  void OnRow(const CapturedRow& row) override {
+    rows[{row.hook, row.layer, row.position}] = {row.values.begin(),
+                                                 row.values.end()};
+    ++calls;
+  }
+  const std::vector<float>& at(HookPoint hook, int32_t layer,
+                               int64_t position) const {
+    return rows.at({hook, layer, position});
+  }
+  std::map<Key, std::vector<float>> rows;
+  int64_t calls = 0;
+};
+
+// A sequence to run, and what it gave.
+struct TestSequence {
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 0;
+  SamplingParams sampling{.temperature = 0};
+  RopeRequest rope;
+  CapturePlan capture;
+  LogprobsOptions logprobs;
+  std::optional<uint64_t> prefix_salt;
+
+  RowKeeper rows;
+  std::vector<int32_t> generated;
+  std::vector<PositionLogprobs> sampled;
+  std::vector<PositionLogprobs> prompt_logprobs;
+  CaptureChecks checks;
+  int64_t cached_rows = 0;
+  absl::Status status;
+};
+
+struct Schedule {
+  int64_t chunk = 512;      // prompt rows per step and sequence at the most
+  int64_t start_every = 0;  // steps between the starts of two sequences
+};
+
+// Opens every sequence, steps them together until all are done, closes them.
+void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
+                 const Schedule& schedule = {});
+
+// Every capturable hook, all layers, all rows, with checks.
+CapturePlan CaptureEverything(const Engine& engine);
+
+// An engine, or a test failure.
+std::unique_ptr<Engine> MakeEngine(EngineOptions options);
+
+// The test data of stories260K (llama2.c), or "" where there is none.
+std::string StoriesPath();
+// SmolLM2-135M-Instruct Q4_1: $HEADRACE_MODEL, or the cache of
+// deploy/fetch-model; "" where there is none.
+std::string DefaultModelPath();
+
+}  // namespace headrace
+
+#endif  // HEADRACE_TESTS_ENGINE_ENGINE_HARNESS_H_
