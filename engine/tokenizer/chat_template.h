@@ -4,11 +4,13 @@
 #define HEADRACE_ENGINE_TOKENIZER_CHAT_TEMPLATE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/civil_time.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
 
@@ -29,6 +31,8 @@ struct ChatInput {
   bool add_generation_prompt = true;
   // End inside the last message, which must be the assistant's.
   bool continue_final_message = false;
+  // What strftime_now() shows; the machine's local time when absent.
+  std::optional<absl::CivilSecond> local_time;
 };
 
 // Immutable, thread-safe.

@@ -1,0 +1,83 @@
+// What one rendering may use. A template is a program that came with a model
+// or a request; these bounds keep it from using the machine up.
+#ifndef HEADRACE_ENGINE_TOKENIZER_JINJA_BUDGET_H_
+#define HEADRACE_ENGINE_TOKENIZER_JINJA_BUDGET_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/tokenizer/jinja/plain_text.h"
+#include "engine/tokenizer/jinja/value.h"
+
+namespace headrace {
+
+struct JinjaLimits {
+  // Evaluated nodes, list items and 64-byte pieces of text, read or made: so
+  // this bounds time and memory.
+  int64_t max_steps = 1'000'000;
+  // The output, and any one string.
+  size_t max_text_bytes = size_t{4} << 20;
+  // As jinja2's sandbox.
+  int64_t max_range = 100'000;
+  // Expressions, blocks and macros inside each other.
+  int max_depth = 400;
+  // Lists and dicts inside each other.
+  int max_nesting = 100;
+};
+
+// Owned by one rendering.
+class JinjaBudget {
+ public:
+  explicit JinjaBudget(const JinjaLimits& limits) : limits_(limits) {}
+
+  const JinjaLimits& limits() const { return limits_; }
+
+  absl::Status Charge(int64_t steps) {
+    steps_ += steps;
+    if (steps_ <= limits_.max_steps) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        Concat("needs more than ", limits_.max_steps, " steps"));
+  }
+
+  // Pays for text that is read or made.
+  absl::Status ChargeText(size_t bytes) {
+    return Charge(1 + static_cast<int64_t>(bytes / 64));
+  }
+
+  // Pays for cutting a text into this many: each becomes a string of its own.
+  absl::Status ChargeParts(size_t count) {
+    return Charge(4 * static_cast<int64_t>(count));
+  }
+
+  // Call before a string grows to `bytes`.
+  absl::Status CheckTextSize(size_t bytes) const {
+    if (bytes <= limits_.max_text_bytes) return absl::OkStatus();
+    return absl::InvalidArgumentError(Concat("makes a text of ", bytes,
+                                             " bytes; the limit is ",
+                                             limits_.max_text_bytes));
+  }
+
+  // Call for every value that is made.
+  absl::Status CheckValue(const JinjaValue& value) const {
+    if (value.is_string()) return CheckTextSize(value.text().size());
+    if (value.depth() > limits_.max_nesting) {
+      return absl::InvalidArgumentError(
+          Concat("nests lists and dicts ", value.depth(),
+                 " deep; the limit is ", limits_.max_nesting));
+    }
+    if (value.weight() > limits_.max_steps) {
+      return absl::InvalidArgumentError(
+          Concat("makes a value of more than ", limits_.max_steps, " parts"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  JinjaLimits limits_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_TOKENIZER_JINJA_BUDGET_H_

@@ -1,0 +1,23 @@
+// Python's printf-style formatting of strings: '%s: %03d' % (name, number).
+#ifndef HEADRACE_ENGINE_TOKENIZER_JINJA_PERCENT_FORMAT_H_
+#define HEADRACE_ENGINE_TOKENIZER_JINJA_PERCENT_FORMAT_H_
+
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "engine/tokenizer/jinja/budget.h"
+#include "engine/tokenizer/jinja/value.h"
+
+namespace headrace {
+
+// `format` is a string. Knows %s %r %d %i %u %f %F %e %E %g %G %x %X %%
+// with flags, width and precision.
+// Errors: INVALID_ARGUMENT for other conversions, %(name)s among them, for
+// values of the wrong type and for too few or too many.
+absl::StatusOr<JinjaValue> PercentFormat(JinjaBudget& budget,
+                                         const JinjaValue& format,
+                                         std::span<const JinjaValue> values);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_ENGINE_TOKENIZER_JINJA_PERCENT_FORMAT_H_
