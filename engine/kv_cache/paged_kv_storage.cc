@@ -16,18 +16,10 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kLine = 16;  // keys and values are read 16 at a time
-
-int64_t ValueRowStride(const KvShape& shape) {
-  return (shape.head_dim + kLine - 1) / kLine * kLine;
-}
-
-int64_t HeadStride(const KvShape& shape) {
-  return shape.block_size * (shape.head_dim + ValueRowStride(shape));
-}
-
-size_t TotalBytes(const KvShape& shape, int64_t num_blocks) {
-  return static_cast<size_t>(PagedKvStorage::BytesPerBlock(shape) * num_blocks);
+KvLayout LayoutOf(const KvShape& shape) {
+  return {.num_key_value_heads = shape.num_key_value_heads,
+          .head_dim = shape.head_dim,
+          .block_size = shape.block_size};
 }
 
 absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
@@ -42,10 +34,10 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
                        " rows: each must be in [1, ", kMost, "]"));
     }
   }
-  if (shape.block_size % kLine != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("KV block size is ", shape.block_size,
-                     " rows; it must be a multiple of ", kLine));
+  if (shape.block_size % KvLayout::kPositionsPerLine != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "KV block size is ", shape.block_size,
+        " rows; it must be a multiple of ", KvLayout::kPositionsPerLine));
   }
   constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
   if (num_blocks < 1 || num_blocks > kMostBlocks) {
@@ -55,7 +47,8 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
   }
   // Where sizes would no longer fit an int64_t, memory has long ended.
   constexpr double kMostBytes = 1e15;
-  const double bytes = static_cast<double>(HeadStride(shape)) * sizeof(float) *
+  const double bytes = 2.0 * sizeof(float) *
+                       static_cast<double>(LayoutOf(shape).block_floats()) *
                        static_cast<double>(shape.num_key_value_heads) *
                        static_cast<double>(shape.num_layers) *
                        static_cast<double>(num_blocks);
@@ -73,7 +66,9 @@ absl::StatusOr<PagedKvStorage> PagedKvStorage::Create(const KvShape& shape,
                                                       int64_t num_blocks) {
   absl::Status status = CheckShape(shape, num_blocks);
   if (!status.ok()) return status;
-  const size_t bytes = TotalBytes(shape, num_blocks);
+  const auto bytes = static_cast<size_t>(
+      shape.num_layers * LayoutOf(shape).layer_floats(num_blocks) *
+      static_cast<int64_t>(sizeof(float)));
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
@@ -87,73 +82,67 @@ absl::StatusOr<PagedKvStorage> PagedKvStorage::Create(const KvShape& shape,
 
 PagedKvStorage::PagedKvStorage(const KvShape& shape, int64_t num_blocks,
                                float* base)
-    : shape_(shape), num_blocks_(num_blocks), base_(base) {}
+    : num_layers_(shape.num_layers),
+      layout_(LayoutOf(shape)),
+      num_blocks_(num_blocks),
+      base_(base) {}
 
 PagedKvStorage::~PagedKvStorage() {
-  if (base_ != nullptr) munmap(base_, TotalBytes(shape_, num_blocks_));
+  if (base_ != nullptr) munmap(base_, mapping_bytes());
 }
 
 PagedKvStorage::PagedKvStorage(PagedKvStorage&& other) noexcept
-    : shape_(other.shape_),
+    : num_layers_(other.num_layers_),
+      layout_(other.layout_),
       num_blocks_(other.num_blocks_),
       base_(std::exchange(other.base_, nullptr)) {}
 
 PagedKvStorage& PagedKvStorage::operator=(PagedKvStorage&& other) noexcept {
-  std::swap(shape_, other.shape_);
+  std::swap(num_layers_, other.num_layers_);
+  std::swap(layout_, other.layout_);
   std::swap(num_blocks_, other.num_blocks_);
   std::swap(base_, other.base_);
   return *this;
 }
 
+size_t PagedKvStorage::mapping_bytes() const {
+  return static_cast<size_t>(num_layers_ * layout_.layer_floats(num_blocks_)) *
+         sizeof(float);
+}
+
 int64_t PagedKvStorage::BytesPerBlock(const KvShape& shape) {
-  return shape.num_layers * shape.num_key_value_heads * HeadStride(shape) *
-         static_cast<int64_t>(sizeof(float));
-}
-
-int64_t PagedKvStorage::value_row_stride() const {
-  return ValueRowStride(shape_);
-}
-
-int64_t PagedKvStorage::head_stride() const { return HeadStride(shape_); }
-
-int64_t PagedKvStorage::block_stride() const {
-  return shape_.num_key_value_heads * head_stride();
-}
-
-const float* PagedKvStorage::keys(int64_t layer) const {
-  return base_ + layer * num_blocks_ * block_stride();
-}
-
-const float* PagedKvStorage::values(int64_t layer) const {
-  return keys(layer) + shape_.head_dim * shape_.block_size;
+  return shape.num_layers * shape.num_key_value_heads * 2 *
+         LayoutOf(shape).block_floats() * static_cast<int64_t>(sizeof(float));
 }
 
 void PagedKvStorage::WriteRows(int64_t layer, const KvRows& rows) {
-  CHECK_GE(static_cast<int64_t>(rows.block_table.size()) * shape_.block_size,
+  constexpr int64_t kLine = KvLayout::kPositionsPerLine;
+  CHECK_GE(static_cast<int64_t>(rows.block_table.size()) * layout_.block_size,
            rows.first_position + rows.num_rows);
-  float* layer_base = base_ + layer * num_blocks_ * block_stride();
-  const int64_t head_dim = shape_.head_dim;
-  const int64_t block_size = shape_.block_size;
+  float* base = base_ + layer * layout_.layer_floats(num_blocks_);
   for (int64_t row = 0; row < rows.num_rows;) {
     const int64_t position = rows.first_position + row;
-    const int64_t offset = position % block_size;
-    const int64_t count = std::min(block_size - offset, rows.num_rows - row);
+    const int64_t count =
+        std::min(kLine - position % kLine, rows.num_rows - row);
     const int64_t block =
-        rows.block_table[static_cast<size_t>(position / block_size)];
-    for (int64_t head = 0; head < shape_.num_key_value_heads; ++head) {
-      float* keys = layer_base + block * block_stride() + head * head_stride();
-      float* values =
-          keys + head_dim * block_size + offset * value_row_stride();
-      const float* k = rows.k + row * rows.k_row_stride + head * head_dim;
-      const float* v = rows.v + row * rows.v_row_stride + head * head_dim;
-      for (int64_t d = 0; d < head_dim; ++d) {
+        rows.block_table[static_cast<size_t>(position / layout_.block_size)];
+    const int64_t line_offset =
+        position % layout_.block_size / kLine * layout_.line_floats();
+    for (int64_t head = 0; head < layout_.num_key_value_heads; ++head) {
+      const float* k = rows.k + row * rows.k_row_stride;
+      const float* v = rows.v + row * rows.v_row_stride;
+      float* line = base + layout_.keys_offset(block, head) + line_offset;
+      for (int64_t d = 0; d < layout_.head_dim; ++d) {
         for (int64_t i = 0; i < count; ++i) {
-          keys[d * block_size + offset + i] = k[i * rows.k_row_stride + d];
+          line[d * kLine + position % kLine + i] =
+              k[i * rows.k_row_stride + head * layout_.head_dim + d];
         }
       }
+      line += layout_.values_offset();
       for (int64_t i = 0; i < count; ++i) {
-        std::copy_n(v + i * rows.v_row_stride, head_dim,
-                    values + i * value_row_stride());
+        std::copy_n(v + i * rows.v_row_stride + head * layout_.head_dim,
+                    layout_.head_dim,
+                    line + (position % kLine + i) * layout_.width());
       }
     }
     row += count;

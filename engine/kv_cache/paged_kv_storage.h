@@ -1,12 +1,14 @@
-// The memory of keys and values: pages of blocks for every layer, laid out as
-// attention reads them.
+// The memory of keys and values: blocks for every layer, laid out as attention
+// reads them.
 #ifndef HEADRACE_ENGINE_KV_CACHE_PAGED_KV_STORAGE_H_
 #define HEADRACE_ENGINE_KV_CACHE_PAGED_KV_STORAGE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "engine/tensor/kv_layout.h"
 
 namespace headrace {
 
@@ -28,10 +30,6 @@ struct KvRows {
   std::span<const int32_t> block_table;  // KvSequence::block_table
 };
 
-// Within a layer, block b and head h hold keys [head_dim, block_size] and then
-// values [block_size, value_row_stride] in float32. Keys are transposed, so
-// that the scores of neighbouring positions are computed side by side.
-//
 // One anonymous mapping: a page costs memory from its first write on.
 //
 // Owned by the batch loop.
@@ -51,21 +49,21 @@ class PagedKvStorage {
   // Stores rows in their places of one layer.
   void WriteRows(int64_t layer, const KvRows& rows);
 
-  const KvShape& shape() const { return shape_; }
   int64_t num_blocks() const { return num_blocks_; }
 
-  // For attention, in floats: block b and head h of the layer begin at
-  // b * block_stride() + h * head_stride() from these.
-  const float* keys(int64_t layer) const;
-  const float* values(int64_t layer) const;
-  int64_t block_stride() const;
-  int64_t head_stride() const;
-  int64_t value_row_stride() const;  // head_dim rounded up to a multiple of 16
+  // For attention: the keys and values of a layer, and how they lie there.
+  const float* layer(int64_t layer) const {
+    return base_ + layer * layout_.layer_floats(num_blocks_);
+  }
+  const KvLayout& layout() const { return layout_; }
 
  private:
   PagedKvStorage(const KvShape& shape, int64_t num_blocks, float* base);
 
-  KvShape shape_;
+  size_t mapping_bytes() const;
+
+  int64_t num_layers_;
+  KvLayout layout_;
   int64_t num_blocks_;
   float* base_;  // of the mapping; null after a move
 };

@@ -16,14 +16,8 @@ namespace {
 using kernels::AttentionState;
 using kernels::kMaxAttentionRows;
 
-constexpr int64_t kLine = kernels::kKeysPerLine;
-
 // Floats per thread for the results of split units.
 constexpr int64_t kPartialFloatsPerThread = int64_t{2} << 20;
-
-int64_t PaddedHeadDim(int64_t head_dim) {
-  return (head_dim + kLine - 1) / kLine * kLine;
-}
 
 // What one thread works in.
 struct ThreadMemory {
@@ -67,13 +61,13 @@ struct AttentionScratch::Memory {
 AttentionScratch::AttentionScratch(int num_threads, int64_t head_dim)
     : memory_(std::make_unique<Memory>()) {
   Memory& memory = *memory_;
-  memory.width = PaddedHeadDim(head_dim);
+  memory.width = KvLayout{.head_dim = head_dim}.width();
   for (int i = 0; i < num_threads; ++i) {
     memory.threads.emplace_back(memory.width);
   }
   memory.num_partials = num_threads * kPartialFloatsPerThread;
-  size_t bytes =
-      static_cast<size_t>(memory.num_partials + kLine) * sizeof(float);
+  size_t bytes = (static_cast<size_t>(memory.num_partials) * sizeof(float)) +
+                 AlignedBuffer<float>::kAlignment;
   memory.partials_memory =
       std::make_unique_for_overwrite<float[]>(bytes / sizeof(float));
   void* aligned = memory.partials_memory.get();
@@ -107,7 +101,7 @@ AttentionState PartialState(const AttentionUnit& unit, int64_t part,
   const int64_t num_rows = unit.rows.num_rows();
   return AttentionStateAt(
       partials + unit.partials_offset +
-          part * AttentionStateFloats(num_rows, unit.rows.value_stride),
+          part * AttentionStateFloats(num_rows, unit.rows.width()),
       num_rows);
 }
 
@@ -122,14 +116,14 @@ void MergeUnit(const AttentionUnit& unit, float* partials, float* dst,
 }
 
 void CheckInputs(const AttentionInputs& inputs, int64_t width) {
-  CHECK_EQ(inputs.kv.block_size % kLine, 0);
-  CHECK_EQ(inputs.kv.value_row_stride, width);
-  CHECK_EQ(PaddedHeadDim(inputs.head_dim), width);
-  CHECK_EQ(inputs.num_attention_heads % inputs.num_key_value_heads, 0);
+  const KvLayout& layout = inputs.layout;
+  CHECK_EQ(layout.width(), width);
+  CHECK_EQ(layout.block_size % KvLayout::kPositionsPerLine, 0);
+  CHECK_EQ(inputs.num_attention_heads % layout.num_key_value_heads, 0);
   for (const AttentionSequence& sequence : inputs.sequences) {
-    CHECK_GE(static_cast<int64_t>(sequence.block_table.size()) *
-                 inputs.kv.block_size,
-             sequence.first_position + sequence.num_rows);
+    CHECK_GE(
+        static_cast<int64_t>(sequence.block_table.size()) * layout.block_size,
+        sequence.first_position + sequence.num_rows);
   }
 }
 
@@ -155,8 +149,8 @@ void Attention(ThreadTeam& team, const AttentionInputs& inputs,
     const AttentionTask& task = plan.tasks[static_cast<size_t>(index)];
     const AttentionUnit& unit = plan.units[static_cast<size_t>(task.unit)];
     ThreadMemory& thread = memory.threads[static_cast<size_t>(thread_index)];
-    float* unit_dst =
-        dst + unit.dst_row * dst_row_stride + unit.first_head * inputs.head_dim;
+    float* unit_dst = dst + unit.dst_row * dst_row_stride +
+                      unit.first_head * inputs.layout.head_dim;
     if (!unit.split()) {
       RunUnit(unit, thread, unit_dst, dst_row_stride);
       return;

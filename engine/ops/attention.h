@@ -9,6 +9,7 @@
 #include <span>
 
 #include "engine/base/thread_team.h"
+#include "engine/tensor/kv_layout.h"
 
 namespace headrace {
 
@@ -23,28 +24,16 @@ struct AttentionSequence {
   std::span<const int32_t> block_table;
 };
 
-// Keys and values of one layer. Those of block b and head h begin at offset
-// b * block_stride + h * head_stride from the bases.
-struct PagedKeysValues {
-  const float* keys = nullptr;    // per block and head: [head_dim, block_size]
-  const float* values = nullptr;  // ... [block_size, value_row_stride]
-  int64_t block_stride = 0;       // floats
-  int64_t head_stride = 0;        // floats
-  int64_t block_size = 0;         // positions; a multiple of 16
-  int64_t value_row_stride = 0;   // head_dim rounded up to a multiple of 16
-};
-
 struct AttentionInputs {
-  const float* q = nullptr;  // [num_rows, num_attention_heads, head_dim]
-  int64_t q_row_stride = 0;  // floats from one row to the next
-  int64_t num_attention_heads = 0;
-  int64_t num_key_value_heads = 0;  // divides num_attention_heads
-  int64_t head_dim = 0;
+  const float* q = nullptr;         // [num_rows, num_attention_heads, head_dim]
+  int64_t q_row_stride = 0;         // floats from one row to the next
+  int64_t num_attention_heads = 0;  // a multiple of the key/value heads
   float scale = 0;  // of the scores; commonly 1 / sqrt(head_dim)
   // Position j is visible from i >= j only when i - j < sliding_window.
   std::optional<int64_t> sliding_window;
   std::span<const AttentionSequence> sequences;
-  PagedKeysValues kv;
+  const float* kv = nullptr;  // keys and values of the layer
+  KvLayout layout;            // of kv; says head_dim, num_key_value_heads
 };
 
 // Working memory of Attention(), allocated once per engine.

@@ -37,14 +37,12 @@ AttentionUnit UnitOf(const AttentionInputs& inputs,
   const int64_t first_part = begin / kKeysPerPart;
   return {.rows = {.q_token_stride = inputs.q_row_stride,
                    .num_tokens = num_tokens,
-                   .head_dim = inputs.head_dim,
                    .scale = inputs.scale,
                    .first_position = first_position,
                    .window = window,
                    .block_table = sequence.block_table.data(),
-                   .block_stride = inputs.kv.block_stride,
-                   .block_size = inputs.kv.block_size,
-                   .value_stride = inputs.kv.value_row_stride},
+                   .kv = inputs.kv,
+                   .layout = inputs.layout},
           .dst_row = sequence.first_row + token,
           .first_part = first_part,
           .num_parts = (end - 1) / kKeysPerPart - first_part + 1};
@@ -52,8 +50,8 @@ AttentionUnit UnitOf(const AttentionInputs& inputs,
 
 }  // namespace
 
-int64_t AttentionStateFloats(int64_t num_rows, int64_t value_stride) {
-  return 2 * RoundUp(num_rows, kStateAlignment) + num_rows * value_stride;
+int64_t AttentionStateFloats(int64_t num_rows, int64_t width) {
+  return 2 * RoundUp(num_rows, kStateAlignment) + num_rows * width;
 }
 
 kernels::AttentionState AttentionStateAt(float* memory, int64_t num_rows) {
@@ -73,7 +71,8 @@ void AttentionPlan::Build(const AttentionInputs& inputs, int num_threads,
 
 void AttentionPlan::AddSequence(const AttentionInputs& inputs,
                                 const AttentionSequence& sequence) {
-  const int64_t group = inputs.num_attention_heads / inputs.num_key_value_heads;
+  const int64_t group =
+      inputs.num_attention_heads / inputs.layout.num_key_value_heads;
   const int64_t unit_heads = std::min(group, kMaxAttentionRows);
   const int64_t unit_tokens = kMaxAttentionRows / unit_heads;
   for (int64_t token = 0; token < sequence.num_rows; token += unit_tokens) {
@@ -81,14 +80,14 @@ void AttentionPlan::AddSequence(const AttentionInputs& inputs,
         UnitOf(inputs, sequence, token,
                std::min(unit_tokens, sequence.num_rows - token));
     AttentionRows& rows = unit.rows;
-    for (int64_t kv_head = 0; kv_head < inputs.num_key_value_heads; ++kv_head) {
-      rows.keys = inputs.kv.keys + kv_head * inputs.kv.head_stride;
-      rows.values = inputs.kv.values + kv_head * inputs.kv.head_stride;
+    for (int64_t kv_head = 0; kv_head < inputs.layout.num_key_value_heads;
+         ++kv_head) {
+      rows.kv_head = kv_head;
       for (int64_t head = 0; head < group; head += unit_heads) {
         unit.first_head = kv_head * group + head;
         rows.num_heads = std::min(unit_heads, group - head);
         rows.q = inputs.q + unit.dst_row * inputs.q_row_stride +
-                 unit.first_head * inputs.head_dim;
+                 unit.first_head * inputs.layout.head_dim;
         units.push_back(unit);
       }
     }
@@ -104,7 +103,7 @@ void AttentionPlan::AddTasks(int num_threads, int64_t num_partials) {
     AttentionUnit& unit = units[i];
     const int64_t floats =
         unit.num_parts *
-        AttentionStateFloats(unit.rows.num_rows(), unit.rows.value_stride);
+        AttentionStateFloats(unit.rows.num_rows(), unit.rows.width());
     const bool split = num_threads > 1 && unit.num_parts > 1 &&
                        CostOf(unit) > most && used + floats <= num_partials;
     if (split) {

@@ -32,7 +32,7 @@ struct AttentionTask {
 };
 
 // Floats that the states of `num_rows` rows take; a multiple of 16.
-int64_t AttentionStateFloats(int64_t num_rows, int64_t value_stride);
+int64_t AttentionStateFloats(int64_t num_rows, int64_t width);
 
 // The state that lies at `memory`, which is 64-byte aligned.
 kernels::AttentionState AttentionStateAt(float* memory, int64_t num_rows);

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 
+#include "engine/tensor/kv_layout.h"
+
 namespace headrace::kernels {
 
-inline constexpr int64_t kKeysPerLine = 16;  // neighbours in a block of keys
 inline constexpr int64_t kKeysPerTile = 64;
-inline constexpr int64_t kLinesPerTile = kKeysPerTile / kKeysPerLine;
+inline constexpr int64_t kLinesPerTile =
+    kKeysPerTile / KvLayout::kPositionsPerLine;
 inline constexpr int64_t kKeysPerPart = 512;
 // Rows that one call computes at the most: (token, query head) pairs.
 inline constexpr int64_t kMaxAttentionRows = 48;
@@ -20,19 +22,18 @@ struct AttentionRows {
   const float* q = nullptr;  // first head of the first token
   int64_t q_token_stride = 0;
   int64_t num_tokens = 0;
-  int64_t num_heads = 0;  // adjacent heads, head_dim floats each
-  int64_t head_dim = 0;
+  int64_t num_heads = 0;  // adjacent heads
   float scale = 0;
   int64_t first_position = 0;  // of the first token
   int64_t window = 0;          // visible positions, the row's own included
   const int32_t* block_table = nullptr;
-  const float* keys = nullptr;    // of this head in block 0
-  const float* values = nullptr;  // of this head in block 0
-  int64_t block_stride = 0;
-  int64_t block_size = 0;
-  int64_t value_stride = 0;  // of one position; a multiple of 16
+  const float* kv = nullptr;  // of the layer
+  KvLayout layout;
+  int64_t kv_head = 0;
 
   int64_t num_rows() const { return num_tokens * num_heads; }
+  int64_t head_dim() const { return layout.head_dim; }
+  int64_t width() const { return layout.width(); }
 };
 
 // A softmax under way: of row r, the maximum score, the sum of exponentials
@@ -41,7 +42,7 @@ struct AttentionRows {
 struct AttentionState {
   float* max = nullptr;  // [rows]
   float* sum = nullptr;  // [rows]
-  float* out = nullptr;  // [rows, value_stride], 64-byte aligned rows
+  float* out = nullptr;  // [rows, width], 64-byte aligned
 };
 
 // Memory that one call of AttendPart works in; 64-byte aligned.

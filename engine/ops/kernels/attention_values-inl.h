@@ -1,0 +1,142 @@
+// Sums of the values of a tile, weighted by its exponentials.
+
+// Per-target include guard, in Highway's manner.
+#if defined(HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
+#undef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
+#else
+#define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/ops/kernels/attention_kernel.h"
+#include "engine/ops/kernels/attention_tile-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headrace::kernels {
+namespace HWY_NAMESPACE {
+
+struct ValueBlock {
+  const float* p;              // [rows, kKeysPerTile]
+  const float* const* values;  // one per line of keys
+  int64_t width;
+  int64_t column;  // first value of the block
+  KeyRange keys;
+  float* out;  // [rows, width]
+};
+
+// out[r][c] continues its chain over the keys, ascending: + p[r][j] * v[j][c].
+template <int kRows, int kLines>
+HWY_INLINE void ComputeValues(const ValueBlock& block) {
+  constexpr int kColumns = kLines * kLineVectors;
+  const Floats d;
+  float* out = block.out + block.column;
+  Vector sums[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      sums[r][c] = hn::Load(d, out + r * block.width + c * kLanes);
+    }
+  }
+  for (int64_t begin = block.keys.begin; begin < block.keys.end;) {
+    const int64_t line = begin / kLine;
+    const int64_t end = std::min(block.keys.end, (line + 1) * kLine);
+    const float* values = block.values[line] + block.column +
+                          (begin - line * kLine) * block.width;
+    for (int64_t key = begin; key < end; ++key) {
+      Vector v[kColumns];
+      for (int c = 0; c < kColumns; ++c) {
+        v[c] = hn::LoadU(d, values + c * kLanes);
+      }
+      values += block.width;
+      for (int r = 0; r < kRows; ++r) {
+        const Vector p = hn::Set(d, block.p[r * kKeysPerTile + key]);
+        for (int c = 0; c < kColumns; ++c) {
+          sums[r][c] = hn::MulAdd(p, v[c], sums[r][c]);
+        }
+      }
+    }
+    begin = end;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      hn::Store(sums[r][c], d, out + r * block.width + c * kLanes);
+    }
+  }
+}
+
+template <int kRows, int kLines>
+HWY_INLINE void ChooseValues(int rows, int lines, const ValueBlock& block) {
+  if (lines < kLines) {
+    if constexpr (kLines > 1) {
+      ChooseValues<kRows, kLines - 1>(rows, lines, block);
+    }
+  } else if (rows < kRows) {
+    if constexpr (kRows > 1) {
+      ChooseValues<kRows - 1, kLines>(rows, lines, block);
+    }
+  } else {
+    ComputeValues<kRows, kLines>(block);
+  }
+}
+
+// Adds the values of `keys`, which every row of the range sees.
+HWY_INLINE void AddValues(const AttentionRows& rows, const Tile& tile,
+                          RowRange range, KeyRange keys, const float* scores,
+                          float* out) {
+  if (keys.empty()) return;
+  const int64_t width = rows.width();
+  ValueBlock block = {.p = scores + range.begin * kKeysPerTile,
+                      .values = tile.values,
+                      .width = width,
+                      .column = 0,
+                      .keys = keys,
+                      .out = out + range.begin * width};
+  for (; block.column < width; block.column += kBlockLines * kLine) {
+    const int64_t lines = (width - block.column) / kLine;
+    ChooseValues<kBlockRows, kBlockLines>(
+        range.size(), static_cast<int>(std::min<int64_t>(kBlockLines, lines)),
+        block);
+  }
+}
+
+// As above, of those keys of [begin, end) that each token sees by itself.
+HWY_INLINE void AddValuesByToken(const AttentionRows& rows, const Tile& tile,
+                                 RowRange range, KeyRange keys,
+                                 const float* scores, float* out) {
+  for (int64_t begin = range.begin; begin < range.end;) {
+    const int64_t token = begin / rows.num_heads;
+    const int64_t end = std::min(range.end, (token + 1) * rows.num_heads);
+    const KeyRange visible = VisibleKeys(rows, tile, token);
+    AddValues(
+        rows, tile, {begin, end},
+        {std::max(keys.begin, visible.begin), std::min(keys.end, visible.end)},
+        scores, out);
+    begin = end;
+  }
+}
+
+// Adds the values of the keys that each row sees: those that all rows of the
+// range see together, and by token those before and after them. A masked key is
+// left out, not added with weight 0: its value may be anything.
+HWY_INLINE void AddVisibleValues(const AttentionRows& rows, const Tile& tile,
+                                 RowRange range, const float* scores,
+                                 float* out) {
+  const KeyRange common = CommonKeys(rows, tile, range);
+  if (common.empty()) {
+    AddValuesByToken(rows, tile, range, {0, kKeysPerTile}, scores, out);
+    return;
+  }
+  AddValuesByToken(rows, tile, range, {0, common.begin}, scores, out);
+  AddValues(rows, tile, range, common, scores, out);
+  AddValuesByToken(rows, tile, range, {common.end, kKeysPerTile}, scores, out);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headrace::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
