@@ -33,6 +33,11 @@ std::string Quoted(std::string_view name) {
                       name.size() > kMaxBytes ? "…\"" : "\"");
 }
 
+std::string Printable(std::string_view text) {
+  const std::string shown(text);
+  return IsUtf8(text) ? shown : absl::CHexEscape(shown);
+}
+
 bool IsUtf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   size_t i = 0;

@@ -20,6 +20,10 @@ absl::Status FileErrorAt(std::string_view file, uint64_t offset,
 // A name from a file in double quotes, escaped, cut after 100 bytes.
 std::string Quoted(std::string_view name);
 
+// Words of a library about the file: as they are when they are UTF-8, else
+// escaped.
+std::string Printable(std::string_view text);
+
 // Whether `text` is well-formed UTF-8: no surrogates, nothing overlong.
 bool IsUtf8(std::string_view text);
 

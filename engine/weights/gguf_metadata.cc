@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxKeyBytes = 65535;        // docs/gguf.md
 constexpr uint64_t kMaxStringBytes = 1u << 28;  // ours: 256 MiB
-constexpr uint64_t kMaxValues = 1u << 24;       // ours: of all keys together
+constexpr uint64_t kMaxValues = 1u << 22;       // ours: of all keys together
 constexpr int kMaxArrayDepth = 4;               // ours; ggml allows 1
 
 enum class ValueType : uint8_t {

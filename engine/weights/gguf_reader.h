@@ -34,7 +34,8 @@ struct GgufContents {
 };
 
 // Parses a whole GGUF file, version 2 or 3, little-endian. Memory used is
-// bounded by a small multiple of `file.size()`, whatever the file claims.
+// bounded by a small multiple of `file.size()`, whatever the file claims (the
+// worst is a JSON value of 16 bytes for each element of a byte array).
 //
 // Errors: DATA_LOSS naming `file_name`, the offset, and the key or tensor;
 // UNIMPLEMENTED naming a tensor of a ggml type that is not supported.

@@ -55,8 +55,9 @@ class DocumentBuilder {
   bool end_array() { return Add(Json(Close().values)); }
   bool parse_error(size_t position, const std::string& /*last_token*/,
                    const nlohmann::detail::exception& error) {
-    status_ = FileErrorAt(file_name_, position,
-                          absl::StrFormat("not JSON: %s", error.what()));
+    status_ =
+        FileErrorAt(file_name_, position,
+                    absl::StrFormat("not JSON: %s", Printable(error.what())));
     return false;
   }
 
@@ -128,6 +129,11 @@ absl::StatusOr<Json> ParseJson(std::string_view text,
     return FileError(file_name,
                      absl::StrFormat("has %d bytes; the limit for JSON is %d",
                                      text.size(), kMaxJsonBytes));
+  }
+  // The library takes a NUL for the end, and would never look behind it.
+  const size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) {
+    return FileErrorAt(file_name, nul, "not JSON: a NUL byte");
   }
   DocumentBuilder builder(file_name, warnings);
   // The result says no more than the builder's own status.

@@ -120,7 +120,7 @@ class HeaderBuilder {
                    const nlohmann::detail::exception& error) {
     status_ = FileErrorAt(
         file_name_, sizeof(uint64_t) + position,
-        absl::StrFormat("the header is not JSON: %s", error.what()));
+        absl::StrFormat("the header is not JSON: %s", Printable(error.what())));
     return false;
   }
 
@@ -192,6 +192,12 @@ class HeaderBuilder {
 
 absl::StatusOr<std::vector<SafetensorsHeaderEntry>> ParseSafetensorsHeader(
     std::string_view json, std::string_view file_name) {
+  // The library takes a NUL for the end, and would never look behind it.
+  const size_t nul = json.find('\0');
+  if (nul != std::string_view::npos) {
+    return FileErrorAt(file_name, sizeof(uint64_t) + nul,
+                       "the header is not JSON: a NUL byte");
+  }
   HeaderBuilder builder(file_name);
   // The result says no more than the builder's own status.
   static_cast<void>(nlohmann::json::sax_parse(json, &builder));

@@ -10,8 +10,8 @@
 #include "absl/log/check.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_replace.h"
-#include "engine/tensor/tensor_view.h"
 #include "engine/tensor/block_formats.h"
+#include "engine/tensor/tensor_view.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
 

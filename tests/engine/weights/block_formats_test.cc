@@ -1,0 +1,153 @@
+#include "engine/tensor/block_formats.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/tensor/dtype.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/weights/byte_builder.h"
+#include "tests/testing/block_encoder.h"
+
+namespace headrace {
+namespace {
+
+// Byte i is (37 i + 11) mod 256; then the f16 fields d = 0.5, m = -0.25. The
+// expected sums and values were made with ggml's own reference C code.
+std::vector<float> ExpandPattern(DType dtype, size_t scales) {
+  std::string block;
+  for (int64_t i = 0; i < LayoutOf(dtype).bytes; ++i) {
+    block += static_cast<char>((37 * i + 11) % 256);
+  }
+  const uint16_t fields[] = {0x3800, 0xB400};
+  std::memcpy(block.data(), fields, scales * sizeof(uint16_t));
+  std::vector<float> values(32);
+  DequantizeRow(dtype, AsBytes(block).data(), values);
+  return values;
+}
+
+float Sum(const std::vector<float>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0f);
+}
+
+TEST(BlockFormatsTest, ExpandsQ8AsTheReferenceDoes) {
+  const std::vector<float> values = ExpandPattern(DType::kQ8_0, 1);
+
+  EXPECT_EQ(Sum(values), -88);
+  EXPECT_EQ(values[0], 42.5f);
+  EXPECT_EQ(values[1], 61);
+  EXPECT_EQ(values[31], -24);
+}
+
+TEST(BlockFormatsTest, ExpandsQ4WithoutMinimumAsTheReferenceDoes) {
+  const std::vector<float> values = ExpandPattern(DType::kQ4_0, 1);
+
+  EXPECT_EQ(Sum(values), -10.5f);
+  EXPECT_EQ(values[0], -1.5f);
+  EXPECT_EQ(values[1], 1);
+  EXPECT_EQ(values[31], 0);
+}
+
+TEST(BlockFormatsTest, ExpandsQ4WithMinimumAsTheReferenceDoes) {
+  const std::vector<float> values = ExpandPattern(DType::kQ4_1, 2);
+
+  EXPECT_EQ(Sum(values), 114.5f);
+  EXPECT_EQ(values[0], 7.25f);
+  EXPECT_EQ(values[1], 1.75f);
+  EXPECT_EQ(values[31], 5.75f);
+}
+
+TEST(BlockFormatsTest, ExpandsHalvesExactly) {
+  const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x7BFF, 0x7C00, 0x8000};
+  std::vector<float> values(6);
+
+  DequantizeRow(DType::kF16, reinterpret_cast<const std::byte*>(halves),
+                values);
+
+  EXPECT_THAT(values,
+              ::testing::ElementsAre(1, -2, 0x1p-24f, 65504, INFINITY, 0));
+  EXPECT_TRUE(std::signbit(values[5]));
+}
+
+TEST(BlockFormatsTest, ExpandsBrainFloatsExactly) {
+  const uint16_t words[] = {0x3F80, 0xC049, 0x0001, 0xFF80};
+  std::vector<float> values(4);
+
+  DequantizeRow(DType::kBF16, reinterpret_cast<const std::byte*>(words),
+                values);
+
+  EXPECT_THAT(values,
+              ::testing::ElementsAre(1, -3.140625f, 0x1p-133f, -INFINITY));
+}
+
+TEST(BlockFormatsTest, CopiesFloats) {
+  const std::vector<float> source = {1.25f, -0.0f, 1e-40f, INFINITY};
+  std::vector<float> values(4);
+
+  DequantizeRow(DType::kF32, reinterpret_cast<const std::byte*>(source.data()),
+                values);
+
+  EXPECT_EQ(std::memcmp(values.data(), source.data(), 16), 0);
+}
+
+TEST(BlockFormatsTest, ReadsBlocksAtOddAddresses) {
+  const std::vector<float> source(64, -3.5f);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ4_1}) {
+    const std::string bytes = "x" + EncodeBlocks(dtype, source);
+    std::vector<float> values(64);
+    DequantizeRow(dtype, AsBytes(bytes).data() + 1, values);
+    EXPECT_EQ(values, source) << LayoutOf(dtype).name;
+  }
+}
+
+TEST(BlockFormatsTest, ExpandsNothingFromNothing) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
+    DequantizeRow(dtype, nullptr, {});
+  }
+}
+
+// The encoder of the tests against the decoder: no value is further off than
+// half a step of its block, plus the rounding of an f16 scale (2^-11 of the
+// largest code).
+struct RoundTrip {
+  DType dtype;
+  float steps;  // codes over the range
+  float slack;  // of the range
+};
+
+class RoundTripTest : public ::testing::TestWithParam<RoundTrip> {};
+
+TEST_P(RoundTripTest, StaysWithinHalfAStep) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> source(32 * 50);
+  for (float& value : source) value = uniform(random);
+
+  const std::string bytes = EncodeBlocks(GetParam().dtype, source);
+  std::vector<float> values(source.size());
+  DequantizeRow(GetParam().dtype, AsBytes(bytes).data(), values);
+
+  const float limit = 2.0f * (0.5f / GetParam().steps + GetParam().slack);
+  for (size_t i = 0; i < source.size(); ++i) {
+    ASSERT_NEAR(values[i], source[i], limit) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Blocks, RoundTripTest,
+    ::testing::Values(RoundTrip{DType::kQ8_0, 254, 0x1p-11f},
+                      // Codes -8..7: the far end may be one half step short.
+                      RoundTrip{DType::kQ4_0, 8, 0x1p-11f},
+                      RoundTrip{DType::kQ4_1, 15, 0x1p-10f}),
+    [](const auto& info) {
+      return std::string(LayoutOf(info.param.dtype).name);
+    });
+
+}  // namespace
+}  // namespace headrace
