@@ -1,0 +1,127 @@
+#include "client/cli/activation_table.h"
+
+#include <bit>
+#include <cstring>
+
+#include "absl/crc/crc32c.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace headrace::cli {
+namespace {
+
+int64_t ValueBytes(v1::WireDtype dtype) {
+  return dtype == v1::WIRE_DTYPE_F32 ? 4 : 2;
+}
+
+// Widening is exact.
+void Decode(const v1::ActivationChunk& chunk, std::vector<float>& out) {
+  const std::string& data = chunk.data();
+  const size_t count =
+      data.size() / static_cast<size_t>(ValueBytes(chunk.dtype()));
+  const size_t begin = out.size();
+  out.resize(begin + count);
+  if (chunk.dtype() == v1::WIRE_DTYPE_F32) {
+    std::memcpy(out.data() + begin, data.data(), data.size());
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t half = 0;
+    std::memcpy(&half, data.data() + 2 * i, 2);
+    out[begin + i] = std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+  }
+}
+
+absl::Status CheckChunk(const v1::ActivationChunk& chunk,
+                        uint64_t expected_number) {
+  if (chunk.sequence_number() != expected_number) {
+    return absl::DataLossError(
+        absl::StrCat("activation chunk ", chunk.sequence_number(),
+                     " came where ", expected_number, " was due"));
+  }
+  if (chunk.dtype() != v1::WIRE_DTYPE_F32 &&
+      chunk.dtype() != v1::WIRE_DTYPE_BF16) {
+    return absl::UnimplementedError(absl::StrCat(
+        "this client does not read ", v1::WireDtype_Name(chunk.dtype())));
+  }
+  const auto expected_bytes = static_cast<size_t>(
+      ValueBytes(chunk.dtype()) * chunk.row_count() * chunk.width());
+  if (chunk.data().size() != expected_bytes ||
+      chunk.positions_size() != static_cast<int>(chunk.row_count())) {
+    return absl::DataLossError(
+        absl::StrCat("activation chunk ", chunk.sequence_number(), " has ",
+                     chunk.data().size(), " bytes, not ", expected_bytes));
+  }
+  if (static_cast<uint32_t>(absl::ComputeCrc32c(chunk.data())) !=
+      chunk.crc32c()) {
+    return absl::DataLossError(absl::StrCat(
+        "activation chunk ", chunk.sequence_number(), ": wrong checksum"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ActivationTable::Add(const v1::ActivationChunk& chunk) {
+  if (absl::Status status = CheckChunk(chunk, next_chunk_); !status.ok()) {
+    return status;
+  }
+  ++next_chunk_;
+  ActivationArray& array =
+      arrays_[{chunk.hook(),
+               chunk.has_layer() ? static_cast<int64_t>(chunk.layer()) : -1}];
+  array.width = chunk.width();
+  array.positions.insert(array.positions.end(), chunk.positions().begin(),
+                         chunk.positions().end());
+  Decode(chunk, array.values);
+  return absl::OkStatus();
+}
+
+const ActivationArray* ActivationTable::Find(v1::HookPoint hook,
+                                             int64_t layer) const {
+  const auto found = arrays_.find({hook, layer});
+  return found == arrays_.end() ? nullptr : &found->second;
+}
+
+absl::Status ActivationTable::Verify(int64_t& checked) const {
+  struct Identity {
+    v1::HookPoint before, write, after;
+  };
+  constexpr Identity kIdentities[] = {
+      {v1::HOOK_POINT_RESID_PRE, v1::HOOK_POINT_ATTN_OUT,
+       v1::HOOK_POINT_RESID_MID},
+      {v1::HOOK_POINT_RESID_MID, v1::HOOK_POINT_MLP_OUT,
+       v1::HOOK_POINT_RESID_POST}};
+  for (const auto& [key, after] : arrays_) {
+    for (const Identity& identity : kIdentities) {
+      if (identity.after != key.first) continue;
+      const ActivationArray* before = Find(identity.before, key.second);
+      const ActivationArray* write = Find(identity.write, key.second);
+      if (before == nullptr || write == nullptr) continue;
+      for (int64_t r = 0; r < after.rows(); ++r, ++checked) {
+        for (int64_t i = 0; i < after.width; ++i) {
+          const float sum = before->row(r)[i] + write->row(r)[i];
+          if (sum == after.row(r)[i]) continue;
+          return absl::DataLossError(absl::StrCat(
+              v1::HookPoint_Name(identity.before), " + ",
+              v1::HookPoint_Name(identity.write),
+              " != ", v1::HookPoint_Name(identity.after), " at layer ",
+              key.second, ", position ",
+              after.positions[static_cast<size_t>(r)], ", dimension ", i));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ArrayName(const v1::HookPointInfo& hook, int64_t layer) {
+  std::string name = hook.transformer_lens();
+  if (name.empty()) {
+    name = layer < 0 ? hook.name() : absl::StrCat("blocks.{l}.", hook.name());
+  }
+  if (hook.hook() == v1::HOOK_POINT_LOGITS) name = "logits";
+  return absl::StrReplaceAll(name, {{"{l}", absl::StrCat(layer)}});
+}
+
+}  // namespace headrace::cli

@@ -1,0 +1,143 @@
+// headrace trace: activations of a prompt (and what follows) to a numpy file.
+#include <unistd.h>
+
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/activation_table.h"
+#include "client/cli/capture_builder.h"
+#include "client/cli/command.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/npz_writer.h"
+#include "client/cli/request_builder.h"
+
+namespace headrace::cli {
+namespace {
+
+// What a trace gathers from its stream.
+struct Trace {
+  v1::Header header;
+  std::vector<int64_t> tokens;  // prompt and generated
+  ActivationTable activations;
+  uint64_t rows = 0;
+};
+
+template <typename T>
+std::string_view Bytes(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+void ShowProgress(const Trace& trace) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::cerr << "\r" << trace.rows << " of "
+            << trace.header.activation_rows_expected() << " rows "
+            << std::flush;
+}
+
+absl::Status Collect(client::GenerateStream& stream, Trace& trace) {
+  while (std::optional<v1::GenerateResponse> event = stream.Next()) {
+    if (event->has_header()) {
+      trace.header = event->header();
+      trace.tokens.assign(trace.header.prompt_token_ids().begin(),
+                          trace.header.prompt_token_ids().end());
+    } else if (event->has_token()) {
+      trace.tokens.push_back(event->token().id());
+    } else if (event->has_activations()) {
+      trace.rows += event->activations().row_count();
+      if (absl::Status status = trace.activations.Add(event->activations());
+          !status.ok()) {
+        return status;
+      }
+      ShowProgress(trace);
+    }
+  }
+  if (isatty(STDERR_FILENO) != 0) std::cerr << "\n";
+  return stream.Finish();
+}
+
+absl::Status Save(const Trace& trace, const v1::ListHookPointsResponse& hooks,
+                  const std::string& path) {
+  std::map<v1::HookPoint, v1::HookPointInfo> by_hook;
+  for (const v1::HookPointInfo& hook : hooks.hooks()) {
+    by_hook[hook.hook()] = hook;
+  }
+  NpzWriter npz(path);
+  std::vector<int64_t> positions;
+  for (const auto& [key, array] : trace.activations.arrays()) {
+    positions = array.positions;
+    if (absl::Status status =
+            npz.Add(ArrayName(by_hook[key.first], key.second), "<f4",
+                    {array.rows(), array.width}, Bytes(array.values));
+        !status.ok()) {
+      return status;
+    }
+  }
+  const std::pair<const char*, const std::vector<int64_t>*> integers[] = {
+      {"tokens", &trace.tokens}, {"positions", &positions}};
+  for (const auto& [name, values] : integers) {
+    if (absl::Status status =
+            npz.Add(name, "<i8", {static_cast<int64_t>(values->size())},
+                    Bytes(*values));
+        !status.ok()) {
+      return status;
+    }
+  }
+  return npz.Finish();
+}
+
+}  // namespace
+
+absl::Status RunTrace(client::Client& client, const CliOptions& options) {
+  if (options.capture.out.empty()) {
+    return absl::InvalidArgumentError("--out FILE.npz is missing");
+  }
+  absl::StatusOr<v1::GenerateRequest> request = BuildGenerateRequest(options);
+  if (!request.ok()) return request.status();
+  if (absl::Status status = SetPrompt(options, *request); !status.ok()) {
+    return status;
+  }
+  // A trace is of the prompt unless tokens are asked for.
+  if (!request->stop().has_max_tokens()) {
+    request->mutable_stop()->set_max_tokens(0);
+  }
+  const auto hooks = client.ListHookPoints(options.model);
+  if (!hooks.ok()) return hooks.status();
+  if (absl::Status status =
+          SetCapture(options.capture, *hooks, *request->mutable_capture());
+      !status.ok()) {
+    return status;
+  }
+  Trace trace;
+  if (request->has_tokens()) {
+    trace.tokens.assign(request->tokens().ids().begin(),
+                        request->tokens().ids().end());
+  }
+  const auto stream = client.Generate(*request);
+  const InterruptScope interrupt([&] { stream->Cancel(); });
+  if (absl::Status status = Collect(*stream, trace); !status.ok()) {
+    return status;
+  }
+  if (options.capture.verify) {
+    int64_t checked = 0;
+    if (absl::Status status = trace.activations.Verify(checked); !status.ok()) {
+      return status;
+    }
+    if (checked == 0) {
+      return absl::InvalidArgumentError(
+          "--verify needs resid_pre, attn_out and resid_mid, or resid_mid, "
+          "mlp_out and resid_post, in f32");
+    }
+    std::cerr << "verified " << checked << " row identities exactly\n";
+  }
+  return Save(trace, *hooks, options.capture.out);
+}
+
+}  // namespace headrace::cli
