@@ -1,0 +1,50 @@
+"""Names of hooks: headrace's ("resid_post") and TransformerLens's."""
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Sequence, Tuple, Union
+
+from headrace.v1 import activations_pb2, models_pb2
+
+Layers = Union[str, Sequence[int]]
+
+
+class HookNames:
+    """The hooks of one model, by name, as its server lists them."""
+
+    def __init__(self, hooks: Iterable[models_pb2.HookPointInfo]) -> None:
+        self._by_name: Dict[str, models_pb2.HookPointInfo] = {h.name: h for h in hooks}
+        self._by_hook = {h.hook: h for h in self._by_name.values()}
+
+    def __getitem__(self, name: str) -> models_pb2.HookPointInfo:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            known = ", ".join(n for n, h in self._by_name.items() if h.capturable)
+            raise ValueError(f"hooks: there is no hook {name!r}; capturable here: {known}") from None
+
+    def key(self, hook: int, layer: int) -> str:
+        """The name of an array: TransformerLens's where it has one."""
+        info = self._by_hook[hook]
+        name = info.transformer_lens or (f"blocks.{{l}}.{info.name}" if info.layer_count else info.name)
+        return name.replace("{l}", str(layer))
+
+    def selectors(self, names: Sequence[str], layers: Layers) -> List[activations_pb2.HookSelector]:
+        selectors = []
+        for name in names:
+            info = self[name]
+            selector = activations_pb2.HookSelector(hook=info.hook)
+            if info.layer_count:
+                if isinstance(layers, str):
+                    if layers != "all":
+                        raise ValueError(f"layers is {layers!r}; it is 'all' or a sequence of numbers")
+                    selector.all = True
+                else:
+                    selector.layers.extend(layers)
+            selectors.append(selector)
+        return selectors
+
+
+IDENTITIES: Tuple[Tuple[str, str, str], ...] = (
+    ("hook_resid_pre", "hook_attn_out", "hook_resid_mid"),
+    ("hook_resid_mid", "hook_mlp_out", "hook_resid_post"),
+)
