@@ -209,6 +209,9 @@ void ExtensionResolver::CheckMaxContext(const RopeParams& params) {
     }
     return;
   }
+  // Asked for by name, positions beyond the trained length are served unscaled:
+  // how else could one see what scaling is worth?
+  if (request_.kind == Kind::kNone) return;
   const int64_t served = ServedLength(params);
   if (asked > served) {
     Violate("max_context",

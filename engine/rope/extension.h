@@ -52,7 +52,8 @@ struct RopeResolution {
 //                     check: without scaling it need not.
 //
 // max_context may not exceed what the method serves: factor * original length,
-// or max_position_embeddings for longrope, llama3 and without scaling.
+// or max_position_embeddings for longrope, llama3 and without scaling. Only
+// kNone, the unscaled base asked for by name, may go beyond it.
 RopeResolution ResolveExtension(const RopeParams* file_params,
                                 RopePairing pairing, const RopeRequest& request,
                                 int64_t needed_positions);

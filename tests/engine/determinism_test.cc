@@ -29,8 +29,7 @@ class DeterminismTest : public ::testing::TestWithParam<Numerics> {
     TestSequence test;
     const int64_t length = 3 + (i * 37) % 90;
     for (int64_t k = 0; k < length; ++k) {
-      test.prompt.push_back(
-          static_cast<int32_t>(3 + (i * 131 + k * 17) % 250));
+      test.prompt.push_back(static_cast<int32_t>(3 + (i * 131 + k * 17) % 250));
     }
     test.max_tokens = 6;
     test.sampling.temperature = i % 3 == 0 ? 0 : 0.8;
@@ -71,9 +70,9 @@ void ExpectSameBits(const TestSequence& a, const TestSequence& b) {
   for (const auto& [key, values] : a.rows.rows) {
     const std::vector<float>& other = b.rows.rows.at(key);
     ASSERT_EQ(values.size(), other.size());
-    ASSERT_EQ(std::memcmp(values.data(), other.data(),
-                          values.size() * sizeof(float)),
-              0)
+    ASSERT_EQ(
+        std::memcmp(values.data(), other.data(), values.size() * sizeof(float)),
+        0)
         << "hook " << GetHookPointInfo(std::get<0>(key)).name << " layer "
         << std::get<1>(key) << " position " << std::get<2>(key);
   }

@@ -103,8 +103,8 @@ TEST_F(SmolLm2Test, EveryResidualRowMatchesTransformers) {
           // A product with a random +-1 vector has the size of the row's
           // error; twice that is its 95th percentile.
           worst = std::max(
-              worst,
-              std::abs(dot - dots[(l * rows + p) * projections + k]) / norm / 2);
+              worst, std::abs(dot - dots[(l * rows + p) * projections + k]) /
+                         norm / 2);
         }
       }
     }

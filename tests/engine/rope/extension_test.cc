@@ -264,9 +264,6 @@ TEST(ExtensionTest, MaxContextIsHeldToWhatTheMethodServes) {
   EXPECT_THAT(Violations(SmallModel(), {.max_context = 600}),
               ElementsAre(AllOf(HasSubstr("max_context"), HasSubstr("600"),
                                 HasSubstr("512"))));
-  EXPECT_THAT(
-      Violations(SmallModel(), {.kind = Kind::kNone, .max_context = 513}),
-      ElementsAre(HasSubstr("max_context must be at most 512")));
   RopeRequest linear = Scaling(RopeType::kLinear, 4);
   linear.max_context = 2049;
   EXPECT_THAT(Violations(SmallModel(), linear),
@@ -339,6 +336,20 @@ TEST(ExtensionTest, EveryViolationIsReportedAtOnce) {
           HasSubstr("rope_scaling.yarn.factor"),
           HasSubstr("rope_scaling.yarn.beta_fast"),
           HasSubstr("rope_scaling.yarn.beta_fast"), HasSubstr("max_context")));
+}
+
+TEST(ExtensionTest, UnscaledByNameMayGoBeyondTheTrainedLength) {
+  const RopeParams model = SmallModel();
+  const int64_t beyond = 4 * model.max_position_embeddings;
+
+  const RopeResolution none =
+      ResolveExtension(&model, RopePairing::kHalfSplit,
+                       {.kind = Kind::kNone, .max_context = beyond}, 10);
+
+  ASSERT_TRUE(none.rope.has_value());
+  EXPECT_EQ(none.rope->context_length, beyond);
+  EXPECT_THAT(Violations(model, {.max_context = beyond}),
+              ElementsAre(HasSubstr("max_context")));
 }
 
 TEST(ExtensionTest, AutoBeyondAllPositionsIsRefused) {

@@ -1,5 +1,4 @@
 // GGUF vocabularies against the library that their tokenizer comes from.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -17,12 +16,6 @@ namespace headrace {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::unique_ptr<Tokenizer> MakeGguf(const ordered_json& metadata) {
-  auto tokenizer = CreateTokenizer(metadata, TokenizerFormat::kGguf);
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
-}
 
 struct Pre {
   const char* golden;
@@ -127,37 +120,6 @@ TEST(Llama2cTokenizerTest, EncodesAsSentencePieceDoesBetweenBosAndText) {
     EXPECT_EQ(ordered_json(tokenizer.Encode(texts.texts[i], {})), ids)
         << texts.texts[i];
   }
-}
-
-std::string DefaultModelPath() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  const char* const home = std::getenv("HOME");
-  const std::string base =
-      cache != nullptr ? std::string(cache)
-                       : std::string(home != nullptr ? home : "") + "/.cache";
-  return base + "/headrace/models/SmolLM2-135M-Instruct.Q4_1.gguf";
-}
-
-TEST(SmolLm2TokenizerTest, EncodesAndDecodesAsTokenizersDoes) {
-  if (!std::filesystem::exists(DefaultModelPath())) {
-    GTEST_SKIP() << "the default model is not in the cache";
-  }
-  const auto source = OpenWeightSource(DefaultModelPath());
-  ASSERT_TRUE(source.ok()) << source.status();
-  const auto tokenizer = MakeGguf((*source)->metadata());
-  ASSERT_NE(tokenizer, nullptr);
-
-  EXPECT_EQ(tokenizer->vocab_size(), 49152);
-  EXPECT_EQ(tokenizer->end_token_ids(), std::vector<int32_t>{2});
-  EXPECT_EQ(tokenizer->bos_token_id(), 1);
-  EXPECT_EQ(tokenizer->TokenId("<|im_end|>"), 2);
-  EXPECT_EQ(tokenizer->Encode("a1b22  333", {}),
-            (std::vector<int32_t>{81, 33, 82, 34, 34, 256, 35, 35, 35}));
-  EXPECT_EQ(tokenizer->Encode(std::string("ab\0cd", 5), {}),
-            (std::vector<int32_t>{369, 190, 13133}));
-  EXPECT_EQ(tokenizer->Decode({369, 190, 13133}, true),
-            std::string("ab\0cd", 5));
-  ExpectMatchesGolden(*tokenizer, ReadGolden("smollm2.golden"));
 }
 
 // Cases of a .inp file and the ids of its .out file, one line each.

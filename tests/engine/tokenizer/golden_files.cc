@@ -115,6 +115,12 @@ std::unique_ptr<Tokenizer> MakeGoldenTokenizer(const std::string& name) {
   return MakeHuggingFace({{"tokenizer", ReadGolden(name + ".tokenizer")}});
 }
 
+std::unique_ptr<Tokenizer> MakeGguf(const ordered_json& metadata) {
+  auto tokenizer = CreateTokenizer(metadata, TokenizerFormat::kGguf);
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
 ordered_json ToGguf(const ordered_json& file, std::string_view pre) {
   std::vector<std::string> tokens(file["model"]["vocab"].size());
   std::vector<int> types(tokens.size(), 1);

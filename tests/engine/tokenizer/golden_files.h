@@ -37,6 +37,8 @@ std::unique_ptr<Tokenizer> MakeGoldenTokenizer(const std::string& name);
 std::unique_ptr<Tokenizer> MakeHuggingFace(
     const nlohmann::ordered_json& metadata);
 
+std::unique_ptr<Tokenizer> MakeGguf(const nlohmann::ordered_json& metadata);
+
 // The metadata of a GGUF file with the vocabulary and merges of a byte-level
 // tokenizer.json, under the pre-tokenizer `pre`.
 nlohmann::ordered_json ToGguf(const nlohmann::ordered_json& file,

@@ -14,10 +14,13 @@
 #include "absl/time/time.h"
 #include "engine/tensor/dtype.h"
 #include "engine/weights/weight_source.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace headrace {
 namespace {
+
+constexpr char kDefaultModel[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
 std::string DefaultModelPath() {
   if (const char* path = std::getenv("HEADRACE_MODEL")) return path;
@@ -60,6 +63,9 @@ TEST_F(DefaultModelTest, OpensFast) {
 }
 
 TEST_F(DefaultModelTest, HoldsWhatItsCardSays) {
+  if (!DefaultModelPath().ends_with(kDefaultModel)) {
+    GTEST_SKIP() << DefaultModelPath() << " is another model";
+  }
   const auto source = OpenOrDie(DefaultModelPath());
 
   EXPECT_EQ(source->format_name(), "GGUF v3");
@@ -70,12 +76,11 @@ TEST_F(DefaultModelTest, HoldsWhatItsCardSays) {
   for (const StoredTensor& tensor : source->tensors()) {
     ++dtypes[tensor.view.dtype];
   }
-  // 30 layers of 9 tensors and two more; norms are F32.
-  EXPECT_EQ(source->tensors().size(), 272u);
-  EXPECT_EQ(dtypes[DType::kF32], 61);
-  for (const auto& [dtype, count] : dtypes) {
-    RecordProperty(std::string(LayoutOf(dtype).name), count);
-  }
+  // 30 layers of 7 matrices and 2 norms, the last norm and the embedding.
+  EXPECT_THAT(dtypes,
+              ::testing::UnorderedElementsAre(std::pair{DType::kQ4_1, 210},
+                                              std::pair{DType::kF32, 61},
+                                              std::pair{DType::kQ8_0, 1}));
 }
 
 TEST_F(DefaultModelTest, HashesInUnderAFewSeconds) {

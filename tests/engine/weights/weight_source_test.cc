@@ -17,6 +17,7 @@
 #include "tests/engine/weights/status_matchers.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
+#include "tests/testing/gguf_writer.h"
 #include "tests/testing/hugging_face_folder.h"
 #include "tests/testing/test_model.h"
 #include "tests/testing/tiny_model.h"
@@ -220,6 +221,19 @@ TEST(HashWeightsTest, IsTheSameForTheSameTensorsAndNoOthers) {
   EXPECT_EQ(hash, HashWeights(*OpenOrDie(folder.Join("b.gguf"))));
   EXPECT_NE(hash, HashWeights(*OpenOrDie(folder.Join("c.gguf"))));
   EXPECT_NE(hash, HashWeights(*OpenOrDie(folder.Join("d.gguf"))));
+}
+
+TEST(HashWeightsTest, IsTheSha256OfNameDtypeShapeAndBytes) {
+  TempFolder folder;
+  GgufWriter writer;
+  writer.AddTensor("b", DType::kF32, {1, 2}, std::vector<float>{1, 2});
+  writer.AddTensor("a", DType::kF16, {1}, std::vector<float>{1});
+  WriteFile(folder.Join("a.gguf"), writer.Serialize());
+
+  // Python: sha256(b"a\nF16\n[1]\n" + pack("<e", 1) +
+  //                b"b\nF32\n[1, 2]\n" + pack("<ff", 1, 2)).hexdigest()
+  EXPECT_EQ(HashWeights(*OpenOrDie(folder.Join("a.gguf"))),
+            "aa163b53fef3ce05bf0f168a5f2d83c2d386b0283bfebfb8fb60c593b6e47ff3");
 }
 
 TEST(HashWeightsTest, DoesNotDependOnHowTheModelIsCutIntoFiles) {
