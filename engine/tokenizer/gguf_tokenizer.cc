@@ -2,18 +2,16 @@
 //
 // Source: ggml-org/ggml docs/gguf.md; where it is silent, llama.cpp's
 // src/llama-vocab.cpp decides.
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "engine/tokenizer/bpe_model.h"
 #include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/gguf_vocabulary.h"
 #include "engine/tokenizer/json_reader.h"
 #include "engine/tokenizer/pipeline_tokenizer.h"
 #include "engine/tokenizer/pre_tokenizer_table.h"
@@ -29,131 +27,8 @@ using nlohmann::ordered_json;
 // U+2581.
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
-constexpr std::string_view kTokenType = "tokenizer.ggml.token_type";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
-
-struct GgufVocabulary {
-  std::vector<std::string_view> texts;  // as in the file
-  std::vector<TokenKind> kinds;
-  std::vector<AddedToken> added_tokens;
-};
-
-absl::StatusOr<TokenKind> KindOfType(size_t index, const ordered_json& type) {
-  const std::string key = Indexed(kTokenType, index);
-  if (!type.is_number_integer()) {
-    return absl::DataLossError(
-        absl::StrCat(key, ": found ", type.type_name(), ", wanted integer"));
-  }
-  switch (type.get<int64_t>()) {
-    case 1:
-      return TokenKind::kNormal;
-    case 2:
-      return TokenKind::kUnknown;
-    case 3:
-      return TokenKind::kControl;
-    case 4:
-      return TokenKind::kUserDefined;
-    case 5:
-      return TokenKind::kUnused;
-    case 6:
-      return TokenKind::kByte;
-    default:
-      return absl::DataLossError(
-          absl::StrFormat("%s is %d, wanted 1 to 6", key, type.get<int64_t>()));
-  }
-}
-
-// Phi 3's control tokens take the white space after them; the format has no
-// key for that, so llama.cpp too goes by the name.
-bool ControlTokensStripRight(const JsonReader& reader) {
-  const absl::StatusOr<std::string> name = reader.String("general.name", "");
-  if (!name.ok()) return false;
-  const std::string lower = absl::AsciiStrToLower(*name);
-  return lower.find("phi-3") != std::string::npos ||
-         lower.find("phi3") != std::string::npos;
-}
-
-bool StripsRight(std::string_view text) {
-  return text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
-}
-
-absl::StatusOr<GgufVocabulary> ReadVocabulary(const JsonReader& reader) {
-  ASSIGN_OR_RETURN(const ordered_json* tokens, reader.Array(kTokens));
-  if (tokens == nullptr || tokens->empty()) {
-    return absl::DataLossError(
-        absl::StrFormat("%s is missing or empty", kTokens));
-  }
-  ASSIGN_OR_RETURN(const ordered_json* types, reader.Array(kTokenType));
-  if (types != nullptr && types->size() != tokens->size()) {
-    return absl::DataLossError(absl::StrFormat("%s has %d entries, %s has %d",
-                                               kTokenType, types->size(),
-                                               kTokens, tokens->size()));
-  }
-  const bool strip_right = ControlTokensStripRight(reader);
-  GgufVocabulary vocabulary;
-  vocabulary.texts.reserve(tokens->size());
-  vocabulary.kinds.reserve(tokens->size());
-  for (size_t i = 0; i < tokens->size(); ++i) {
-    const ordered_json& token = (*tokens)[i];
-    if (!token.is_string()) {
-      return reader.Mismatch(Indexed(kTokens, i), token, "string");
-    }
-    const std::string_view text = token.get_ref<const std::string&>();
-    TokenKind kind =
-        ParseByteToken(text) ? TokenKind::kByte : TokenKind::kNormal;
-    if (types != nullptr) {
-      ASSIGN_OR_RETURN(kind, KindOfType(i, (*types)[i]));
-    }
-    vocabulary.texts.push_back(text);
-    vocabulary.kinds.push_back(kind);
-    const bool added =
-        kind == TokenKind::kControl || kind == TokenKind::kUserDefined;
-    if (!added || text.empty()) continue;
-    vocabulary.added_tokens.push_back(
-        {.content = std::string(text),
-         .id = static_cast<int32_t>(i),
-         .special = kind == TokenKind::kControl,
-         .rstrip = strip_right && StripsRight(text)});
-  }
-  return vocabulary;
-}
-
-absl::StatusOr<std::string> ByteOf(size_t index, std::string_view text) {
-  const std::optional<uint8_t> byte = ParseByteToken(text);
-  if (byte) return std::string(1, static_cast<char>(*byte));
-  return absl::DataLossError(
-      absl::StrFormat("%s[%d] is of type byte but reads %s, wanted <0xNN>",
-                      kTokens, index, Quote(text)));
-}
-
-// The bytes that each token stands for. `decode`: for a normal token's text.
-template <typename Decode>
-absl::StatusOr<std::vector<Vocabulary::Piece>> MakePieces(
-    const GgufVocabulary& vocabulary, const Decode& decode) {
-  std::vector<Vocabulary::Piece> pieces(vocabulary.texts.size());
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const std::string_view text = vocabulary.texts[i];
-    pieces[i].kind = vocabulary.kinds[i];
-    switch (pieces[i].kind) {
-      case TokenKind::kNormal:
-      case TokenKind::kUnused:
-        pieces[i].bytes = decode(text);
-        break;
-      case TokenKind::kByte: {
-        ASSIGN_OR_RETURN(pieces[i].bytes, ByteOf(i, text));
-        break;
-      }
-      case TokenKind::kUnknown:
-      case TokenKind::kControl:
-      case TokenKind::kUserDefined:
-        pieces[i].bytes = text;
-        break;
-    }
-  }
-  return pieces;
-}
 
 std::string DecodeByteLevel(std::string_view text) {
   return FromByteLevel(text).value_or(std::string(text));
@@ -172,68 +47,6 @@ std::string DecodeSpaceMarks(std::string_view text) {
     }
   }
   return out;
-}
-
-struct SpecialIds {
-  std::optional<int32_t> bos;
-  std::optional<int32_t> eos;
-  std::optional<int32_t> unk;
-  std::vector<int32_t> ends;
-};
-
-absl::StatusOr<SpecialIds> ReadSpecialIds(const JsonReader& reader,
-                                          int64_t vocab_size) {
-  SpecialIds special;
-  struct Key {
-    std::string_view name;
-    std::optional<int32_t>* id;
-    bool ends_text;
-  };
-  std::optional<int32_t> other;
-  const Key keys[] = {
-      {"bos", &special.bos, false},
-      {"eos", &special.eos, true},
-      {"eot", &other, true},
-      {"eom", &other, true},
-      {"unknown", &special.unk, false},
-      {"padding", &other, false},
-      {"seperator", &other, false},
-      {"cls", &other, false},
-      {"mask", &other, false},
-  };
-  for (const Key& key : keys) {
-    const std::string name =
-        absl::StrFormat("tokenizer.ggml.%s_token_id", key.name);
-    ASSIGN_OR_RETURN(*key.id, ReadTokenId(reader, name, vocab_size));
-    const bool is_new =
-        *key.id && std::find(special.ends.begin(), special.ends.end(),
-                             **key.id) == special.ends.end();
-    if (key.ends_text && is_new) special.ends.push_back(**key.id);
-  }
-  return special;
-}
-
-// BOS and EOS around a text. `adds_bos`: where the file does not say.
-absl::Status SetSpecialIds(const JsonReader& reader, const SpecialIds& special,
-                           bool adds_bos, TokenizerParts* parts) {
-  constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
-  constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
-  ASSIGN_OR_RETURN(const bool add_bos,
-                   reader.Bool(kAddBos, adds_bos && special.bos.has_value()));
-  ASSIGN_OR_RETURN(const bool add_eos, reader.Bool(kAddEos, false));
-  if (add_bos && !special.bos) {
-    return absl::DataLossError(
-        absl::StrFormat("%s is true, but there is no bos_token_id", kAddBos));
-  }
-  if (add_eos && !special.eos) {
-    return absl::DataLossError(
-        absl::StrFormat("%s is true, but there is no eos_token_id", kAddEos));
-  }
-  if (add_bos) parts->prefix_ids.push_back(*special.bos);
-  if (add_eos) parts->suffix_ids.push_back(*special.eos);
-  parts->bos_token_id = special.bos;
-  parts->end_token_ids = special.ends;
-  return absl::OkStatus();
 }
 
 absl::StatusOr<BpePieces> ReadBpePieces(const JsonReader& reader,
@@ -262,7 +75,7 @@ absl::StatusOr<BpePieces> ReadBpePieces(const JsonReader& reader,
 }
 
 absl::StatusOr<TokenizerParts> MakeBpe(const JsonReader& reader) {
-  ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, ReadVocabulary(reader));
+  ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, ReadGgufVocabulary(reader));
   ASSIGN_OR_RETURN(const std::string pre,
                    reader.String("tokenizer.ggml.pre", "default"));
   ASSIGN_OR_RETURN(NamedPreTokenizer named, MakeNamedPreTokenizer(pre));
@@ -271,9 +84,8 @@ absl::StatusOr<TokenizerParts> MakeBpe(const JsonReader& reader) {
   if (prefix_space) {
     named.steps.insert(named.steps.begin(), MakePrefixSpaceStep());
   }
-  ASSIGN_OR_RETURN(
-      const SpecialIds special,
-      ReadSpecialIds(reader, static_cast<int64_t>(vocabulary.texts.size())));
+  ASSIGN_OR_RETURN(const GgufSpecialIds special,
+                   ReadGgufSpecialIds(reader, vocabulary.size()));
   ASSIGN_OR_RETURN(const BpePieces pieces, ReadBpePieces(reader, vocabulary));
   TokenizerParts parts;
   ASSIGN_OR_RETURN(
@@ -281,12 +93,12 @@ absl::StatusOr<TokenizerParts> MakeBpe(const JsonReader& reader) {
       BpeModel::Create(
           pieces, {.byte_level = true, .ignore_merges = named.ignore_merges}));
   ASSIGN_OR_RETURN(std::vector<Vocabulary::Piece> decoded,
-                   MakePieces(vocabulary, DecodeByteLevel));
+                   MakeGgufPieces(vocabulary, DecodeByteLevel));
   parts.vocabulary = Vocabulary(std::move(decoded));
   parts.added_tokens = vocabulary.added_tokens;
   parts.normalizer = Normalizer(std::move(named.normalizer));
   parts.pre_tokenizer = PreTokenizer(std::move(named.steps));
-  RETURN_IF_ERROR(SetSpecialIds(reader, special, named.adds_bos, &parts));
+  RETURN_IF_ERROR(SetGgufSpecialIds(reader, special, named.adds_bos, &parts));
   return parts;
 }
 
@@ -297,7 +109,7 @@ absl::StatusOr<std::vector<SpmPiece>> ReadSpmPieces(
   const size_t num_scores = scores == nullptr ? 0 : scores->size();
   if (num_scores != vocabulary.texts.size()) {
     return absl::DataLossError(absl::StrFormat("%s has %d entries, %s has %d",
-                                               kScores, num_scores, kTokens,
+                                               kScores, num_scores, kGgufTokens,
                                                vocabulary.texts.size()));
   }
   std::vector<SpmPiece> pieces;
@@ -334,11 +146,21 @@ absl::Status RefuseUnsupported(const JsonReader& reader) {
   return absl::OkStatus();
 }
 
+void MarkByteTokens(GgufVocabulary* vocabulary) {
+  for (size_t i = 0; i < vocabulary->texts.size(); ++i) {
+    if (ParseByteToken(vocabulary->texts[i])) {
+      vocabulary->kinds[i] = TokenKind::kByte;
+    }
+  }
+}
+
 absl::StatusOr<TokenizerParts> MakeSpm(const JsonReader& reader) {
   RETURN_IF_ERROR(RefuseUnsupported(reader));
-  ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, ReadVocabulary(reader));
-  const auto vocab_size = static_cast<int64_t>(vocabulary.texts.size());
-  ASSIGN_OR_RETURN(SpecialIds special, ReadSpecialIds(reader, vocab_size));
+  ASSIGN_OR_RETURN(GgufVocabulary vocabulary, ReadGgufVocabulary(reader));
+  if (!vocabulary.has_types) MarkByteTokens(&vocabulary);
+  const int64_t vocab_size = vocabulary.size();
+  ASSIGN_OR_RETURN(GgufSpecialIds special,
+                   ReadGgufSpecialIds(reader, vocab_size));
   // SentencePiece's own ids, where the file does not say.
   if (!special.unk) special.unk = 0;
   if (!special.bos && vocab_size > 1) special.bos = 1;
@@ -347,7 +169,7 @@ absl::StatusOr<TokenizerParts> MakeSpm(const JsonReader& reader) {
     special.ends.push_back(2);
   }
   ASSIGN_OR_RETURN(std::vector<Vocabulary::Piece> decoded,
-                   MakePieces(vocabulary, DecodeSpaceMarks));
+                   MakeGgufPieces(vocabulary, DecodeSpaceMarks));
   ASSIGN_OR_RETURN(const std::vector<SpmPiece> pieces,
                    ReadSpmPieces(reader, vocabulary, decoded));
   TokenizerParts parts;
@@ -362,7 +184,8 @@ absl::StatusOr<TokenizerParts> MakeSpm(const JsonReader& reader) {
   steps.push_back(MakeReplaceStep(" ", std::string(kSpaceMark)));
   parts.normalizer = Normalizer(std::move(steps));
   parts.strips_leading_space = prefix_space;
-  RETURN_IF_ERROR(SetSpecialIds(reader, special, /*adds_bos=*/true, &parts));
+  RETURN_IF_ERROR(
+      SetGgufSpecialIds(reader, special, /*adds_bos=*/true, &parts));
   return parts;
 }
 
