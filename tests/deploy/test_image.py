@@ -82,9 +82,9 @@ class Image:
 def image(tmp_path_factory):
     if os.geteuid() != 0 or subprocess.run([*PRIVATE, "true"], check=False).returncode != 0:
         pytest.skip("needs root and mount namespaces")
-    model = os.environ.get("HEADRACE_MODEL")
+    model = os.environ.get("HEADRACE_TEST_MODEL")
     if not model:
-        pytest.skip("needs the default model (HEADRACE_MODEL)")
+        pytest.skip("needs the default model (HEADRACE_TEST_MODEL)")
     install_tools()
     folder = tmp_path_factory.mktemp("image")
     builder = Builder(folder)
@@ -106,7 +106,7 @@ def user(request):
 @pytest.fixture
 def server(image, user):
     """A running server of the image and its address."""
-    model = "/models/" + pathlib.Path(os.environ["HEADRACE_MODEL"]).name
+    model = "/models/" + pathlib.Path(os.environ["HEADRACE_TEST_MODEL"]).name
     run = subprocess.Popen(
         image.command(user, *image.config["Entrypoint"], "--listen", "127.0.0.1:0", "--model", model),
         stdout=subprocess.PIPE, text=True)

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("HEADRACE_BIN", ROOT / "build/release/bin"))
+SERVER = pathlib.Path(os.environ.get("HEADRACE_SERVER_BINARY", ROOT / "build/release/bin/headrace-server"))
 # In every Debian, or needed by no library: certificates for TLS clients.
 BEYOND_LIBRARIES = {"libc6", "libgcc-s1", "ca-certificates"}
 
@@ -22,9 +22,9 @@ def output(*command):
 @pytest.fixture(scope="module")
 def needed():
     """Packages of the libraries that the linker recorded in the programs."""
-    programs = [BIN / name for name in ("headrace-server", "headrace")]
+    programs = [SERVER, SERVER.parent / "headrace"]
     if not all(program.exists() for program in programs):
-        pytest.skip(f"the programs are not built in {BIN}")
+        pytest.skip(f"the programs are not built in {SERVER.parent}")
     if not shutil.which("dpkg-query"):
         pytest.skip("not a Debian system")
     sonames = set()
