@@ -156,7 +156,8 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
     OpsContext& context, std::span<const TensorView> parts, Numerics numerics) {
   LinearWeights weights;
   weights.numerics_ = numerics;
-  ASSIGN_OR_RETURN(weights.panels_, PackPanels(context.team(), parts));
+  ASSIGN_OR_RETURN(weights.panels_,
+                   PackPanels(context.team(), context.packed_memory(), parts));
   for (const PackedPanels& panels : weights.panels_) {
     if (TakesQuantizedRows(weights, panels)) {
       context.quantized_rows().Reserve(kReservedRows, panels.in);
@@ -169,9 +170,7 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
 
 int64_t LinearWeights::packed_bytes() const {
   int64_t bytes = 0;
-  for (const PackedPanels& panels : panels_) {
-    bytes += static_cast<int64_t>(panels.bytes.size());
-  }
+  for (const PackedPanels& panels : panels_) bytes += panels.bytes();
   return bytes;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/ops/packed_memory.h"
 #include "engine/ops/quantized_rows.h"
 
 namespace headrace {
@@ -50,6 +51,7 @@ class OpsContext {
   // Shared by the products of Linear().
   OneDnnGemm& gemm() { return *gemm_; }
   QuantizedRows& quantized_rows() { return quantized_rows_; }
+  PackedMemory& packed_memory() { return packed_memory_; }
 
  private:
   explicit OpsContext(int num_threads);
@@ -59,6 +61,7 @@ class OpsContext {
   std::vector<AlignedBuffer<std::byte>> scratch_;
   std::unique_ptr<OneDnnGemm> gemm_;
   QuantizedRows quantized_rows_;
+  PackedMemory packed_memory_;
 };
 
 }  // namespace headrace

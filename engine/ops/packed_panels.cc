@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -107,17 +108,19 @@ void PackColumn(DType dtype, int64_t in, const std::byte* row, int64_t column,
   }
 }
 
-PackedPanels PackRun(ThreadTeam& team, std::span<const TensorView> parts) {
+PackedPanels PackRun(ThreadTeam& team, PackedMemory& memory,
+                     std::span<const TensorView> parts) {
   PackedPanels run;
   run.dtype = parts[0].dtype;
   run.in = parts[0].dim(1);
   for (const TensorView& part : parts) run.out += part.dim(0);
   const int64_t panel_bytes = PanelBytes(run.dtype, run.in);
-  run.bytes = AlignedBuffer<std::byte>(
-      static_cast<size_t>(run.num_panels() * panel_bytes));
+  const std::shared_ptr<std::byte> data =
+      memory.Allocate(static_cast<size_t>(run.bytes()));
+  run.data = data;
   const StackedRows rows(parts);
   team.ParallelFor(run.num_panels(), [&](int64_t p, int /*thread_index*/) {
-    std::byte* panel = run.bytes.data() + p * panel_bytes;
+    std::byte* panel = data.get() + p * panel_bytes;
     const int64_t first = p * kPanelColumns;
     const int64_t columns = std::min(kPanelColumns, run.out - first);
     for (int64_t c = 0; c < columns; ++c) {
@@ -130,7 +133,7 @@ PackedPanels PackRun(ThreadTeam& team, std::span<const TensorView> parts) {
 }  // namespace
 
 absl::StatusOr<std::vector<PackedPanels>> PackPanels(
-    ThreadTeam& team, std::span<const TensorView> parts) {
+    ThreadTeam& team, PackedMemory& memory, std::span<const TensorView> parts) {
   if (parts.empty()) {
     return absl::InvalidArgumentError("a product has no weights");
   }
@@ -146,7 +149,7 @@ absl::StatusOr<std::vector<PackedPanels>> PackPanels(
     while (count < parts.size() && parts[count].dtype == parts[0].dtype) {
       ++count;
     }
-    runs.push_back(PackRun(team, parts.first(count)));
+    runs.push_back(PackRun(team, memory, parts.first(count)));
     runs.back().first_column = column;
     column += runs.back().out;
     parts = parts.subspan(count);

@@ -5,13 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
 #include "engine/ops/kernels/packed_layout.h"
+#include "engine/ops/packed_memory.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/tensor_view.h"
 
@@ -24,15 +25,18 @@ struct PackedPanels {
   int64_t in = 0;
   int64_t out = 0;
   int64_t first_column = 0;
-  AlignedBuffer<std::byte> bytes;
+  std::shared_ptr<const std::byte> data;  // shares its piece of PackedMemory
 
   int64_t num_panels() const {
     return (out + kernels::kPanelColumns - 1) / kernels::kPanelColumns;
   }
+  int64_t bytes() const {
+    return num_panels() * kernels::PanelBytes(dtype, in);
+  }
   kernels::Panel panel(int64_t index) const {
     return {.dtype = dtype,
             .in = in,
-            .data = bytes.data() + index * kernels::PanelBytes(dtype, in)};
+            .data = data.get() + index * kernels::PanelBytes(dtype, in)};
   }
 };
 
@@ -41,7 +45,7 @@ struct PackedPanels {
 // matrix with elements, their `in` differ, or the `in` of a quantised one is
 // not a multiple of 32.
 absl::StatusOr<std::vector<PackedPanels>> PackPanels(
-    ThreadTeam& team, std::span<const TensorView> parts);
+    ThreadTeam& team, PackedMemory& memory, std::span<const TensorView> parts);
 
 }  // namespace headrace
 

@@ -179,12 +179,6 @@ void MultiplyTile(const FastTile& tile) {
     });
     const std::byte* group = tile.weights;
     for (int64_t g = 0; g < tile.num_groups; ++g, group += Layout::kBytes) {
-      if constexpr (kPacked) {
-        for (int64_t i = 0; i < Layout::kBytes;
-             i += 64 * kPanelColumns / (kVectors * kLanes)) {
-          hwy::Prefetch(group + 2 * Layout::kBytes + i);
-        }
-      }
       const QuantizedGroup* src = tile.src + g;
       IntVector dots[kRows][kVectors];
       DotGroup<kDType, kPacked>(
