@@ -1,0 +1,205 @@
+#include "server/batching/active_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+
+namespace headrace {
+
+namespace {
+
+// captured[p]: how many of the first p prompt rows the plan selects.
+std::vector<int32_t> CountCapturedRows(const SequenceOptions& sequence) {
+  const auto length = static_cast<int64_t>(sequence.prompt.size());
+  std::vector<int32_t> captured(length + 1);
+  for (int64_t p = 0; p < length; ++p) {
+    const bool selected =
+        sequence.capture.rows.Selects(p, sequence.prompt[p], length);
+    captured[p + 1] = captured[p] + (selected ? 1 : 0);
+  }
+  return captured;
+}
+
+}  // namespace
+
+void ChoiceSink::OnRow(const CapturedRow& row) {
+  if (dropping_) {
+    ++dropped_rows_;
+    stream_->AddGap(choice_, row);
+  } else {
+    ++rows_;
+    stream_->AddRow(choice_, row);
+  }
+}
+
+ActiveRequest::ActiveRequest(uint64_t order, uint64_t first_sequence,
+                             Submission submission, const Tokenizer* tokenizer,
+                             absl::Time now)
+    : order_(order), submission_(std::move(submission)), submitted_(now) {
+  Request& request = submission_.request;
+  if (request.num_choices > 1 && !request.sequence.prefix_salt.has_value()) {
+    // The choices still share the prompt among themselves.
+    request.sequence.prefix_salt = absl::Uniform<uint64_t>(absl::BitGen());
+  }
+  if (!request.layout.empty()) {
+    captured_rows_ = CountCapturedRows(request.sequence);
+  }
+  choices_.reserve(request.num_choices);
+  for (int32_t i = 0; i < request.num_choices; ++i) {
+    choices_.emplace_back(i, SequenceId{first_sequence + i}, request, tokenizer,
+                          submission_.stream.get());
+  }
+}
+
+bool ActiveRequest::AllEnded() const {
+  return std::all_of(choices_.begin(), choices_.end(),
+                     [](const ActiveChoice& choice) {
+                       return choice.state == ChoiceState::kEnded;
+                     });
+}
+
+SequenceOptions ActiveRequest::OptionsFor(ActiveChoice& choice) const {
+  SequenceOptions options = request().sequence;
+  options.choice = choice.index;
+  options.capture_sink =
+      submission_.sink != nullptr ? submission_.sink.get() : &choice.sink;
+  if (choice.index > 0) {
+    options.logprobs.prompt = false;
+    options.capture.rows.prompt = PhaseRows{};
+    if (options.capture.rows.generated.empty()) options.capture = CapturePlan{};
+  }
+  return options;
+}
+
+RunningChoice ActiveRequest::ViewOf(const ActiveChoice& choice,
+                                    size_t reader) const {
+  const SequenceOptions& sequence = request().sequence;
+  RunningChoice view{.id = choice.id,
+                     .priority = request().priority,
+                     .order = order_,
+                     .reader = reader,
+                     .ring_cost = request().layout.ring_cost_per_position};
+  view.prompt_rows = std::max<int64_t>(0, prompt_length() - choice.next_row);
+  if (view.prompt_rows > 0) {
+    view.prompt_events = sequence.logprobs.prompt && choice.index == 0;
+    if (choice.index == 0 && !captured_rows_.empty()) {
+      view.captured_rows = std::span(captured_rows_).subspan(choice.next_row);
+    }
+  } else if (!captured_rows_.empty()) {
+    view.captures_token = sequence.capture.rows.Selects(
+        choice.next_row, *choice.token, prompt_length());
+  }
+  return view;
+}
+
+ReaderState ActiveRequest::ReaderView(
+    const std::function<void()>& on_read) const {
+  const EventStream::Room room =
+      paused_since_.has_value() ? stream().WatchRoom(on_read) : stream().room();
+  const EventStream::Room capacity = stream().capacity();
+  return {.policy = request().delivery.policy,
+          .token_room = room.token_events,
+          .token_capacity = capacity.token_events,
+          .ring_room = room.ring_bytes,
+          .ring_capacity = capacity.ring_bytes};
+}
+
+void ActiveRequest::OnAdmitted(absl::Time now, int64_t cached_rows,
+                               ActiveChoice& choice) {
+  choice.state = ChoiceState::kRunning;
+  choice.next_row = cached_rows;
+  if (!started()) {
+    admitted_ = now;
+    cached_rows_ = cached_rows;  // what later choices share is not saved work
+    stream().Start();
+  }
+}
+
+void ActiveRequest::OnPromptDone(absl::Time now) {
+  if (prompt_done()) return;
+  prompt_done_ = now;
+  stream().FlushPrompt();
+}
+
+void ActiveRequest::OnToken(absl::Time now) {
+  if (!first_token_.has_value()) first_token_ = now;
+}
+
+bool ActiveRequest::SetPaused(bool paused, absl::Time now) {
+  if (paused == paused_since_.has_value()) return false;
+  if (paused) {
+    paused_since_ = now;
+  } else {
+    stalled_ += now - *paused_since_;
+    paused_since_.reset();
+  }
+  return paused;
+}
+
+void ActiveRequest::AddChecks(const CaptureChecks& checks) {
+  if (!request().sequence.capture.checks) return;
+  if (!checks_.has_value()) checks_.emplace();
+  checks_->rows_checked += checks.rows_checked;
+  checks_->resid_mid_checked += checks.resid_mid_checked;
+  checks_->resid_mid_failed += checks.resid_mid_failed;
+  checks_->resid_post_checked += checks.resid_post_checked;
+  checks_->resid_post_failed += checks.resid_post_failed;
+  checks_->max_sum_relative_error =
+      std::max(checks_->max_sum_relative_error, checks.max_sum_relative_error);
+}
+
+std::optional<absl::Time> ActiveRequest::TimeLimit() const {
+  if (!started() || !request().stop.time_limit.has_value()) {
+    return std::nullopt;
+  }
+  return *admitted_ + *request().stop.time_limit;
+}
+
+int64_t ActiveRequest::generated() const {
+  int64_t generated = 0;
+  for (const ActiveChoice& choice : choices_) {
+    generated += choice.text.generated();
+  }
+  return generated;
+}
+
+std::vector<ChoiceEndEvent> ActiveRequest::ChoiceEnds() const {
+  std::vector<ChoiceEndEvent> ends;
+  for (const ActiveChoice& choice : choices_) {
+    ends.push_back(choice.text.end());
+  }
+  return ends;
+}
+
+EndEvent ActiveRequest::MakeEnd(absl::Time now) {
+  SetPaused(false, now);
+  return {.prompt_tokens = prompt_length(),
+          .cached_tokens = cached_rows_,
+          .generated_tokens = generated(),
+          .timings = TimingsAt(now),
+          .checks = checks_};
+}
+
+RequestRecord ActiveRequest::MakeRecord(absl::StatusCode code, absl::Time now) {
+  SetPaused(false, now);
+  return {.code = code,
+          .timings = TimingsAt(now),
+          .total = now - submitted_,
+          .time_to_first_token = first_token_.has_value()
+                                     ? *first_token_ - submitted_
+                                     : absl::InfiniteDuration(),
+          .prompt_tokens = prompt_length(),
+          .generated_tokens = generated()};
+}
+
+RequestTimings ActiveRequest::TimingsAt(absl::Time now) const {
+  const absl::Time admitted = admitted_.value_or(now);
+  const absl::Time prompt_done = prompt_done_.value_or(now);
+  return {.queue = admitted - submitted_,
+          .prefill = prompt_done - admitted,
+          .decode = now - prompt_done,
+          .stalled = stalled_};
+}
+
+}  // namespace headrace

@@ -1,0 +1,138 @@
+// One request inside the batch loop: its choices, where each stands, and what
+// it has cost so far. Bookkeeping only; the loop does the running.
+#ifndef HEADRACE_SERVER_BATCHING_ACTIVE_REQUEST_H_
+#define HEADRACE_SERVER_BATCHING_ACTIVE_REQUEST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/batch.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "server/batching/batch_stats.h"
+#include "server/batching/event_stream.h"
+#include "server/batching/request.h"
+#include "server/batching/scheduler.h"
+#include "server/batching/stream_text.h"
+
+namespace headrace {
+
+// Takes one choice's rows to the request's stream.
+class ChoiceSink final : public CaptureSink {
+ public:
+  ChoiceSink(EventStream* stream, int32_t choice)
+      : stream_(stream), choice_(choice) {}
+
+  void OnRow(const CapturedRow& row) override;
+  // Leaves the coming rows out.
+  void set_dropping(bool dropping) { dropping_ = dropping; }
+  int64_t rows() const { return rows_; }
+  int64_t dropped_rows() const { return dropped_rows_; }
+
+ private:
+  EventStream* const stream_;
+  const int32_t choice_;
+  bool dropping_ = false;
+  int64_t rows_ = 0;
+  int64_t dropped_rows_ = 0;
+};
+
+enum class ChoiceState : uint8_t { kWaiting, kRunning, kEnded };
+
+struct ActiveChoice {
+  ActiveChoice(int32_t index, SequenceId id, const Request& request,
+               const Tokenizer* tokenizer, EventStream* stream)
+      : index(index),
+        id(id),
+        text(tokenizer, request, index),
+        sink(stream, index) {}
+
+  const int32_t index;
+  const SequenceId id;
+  ChoiceState state = ChoiceState::kWaiting;
+  int64_t next_row = 0;          // rows that have keys and values
+  std::optional<int32_t> token;  // sampled last, not fed back yet
+  bool feeds_last = false;       // has ended but for the row of `token`
+  StreamText text;
+  ChoiceSink sink;
+};
+
+// What Submit() takes.
+struct Submission {
+  Request request;
+  std::shared_ptr<EventStream> stream;  // shared with the reader
+  // Takes the rows of a single choice in place of the stream; may be null.
+  std::unique_ptr<CaptureSink> sink;
+};
+
+// Owned by the batch loop.
+class ActiveRequest {
+ public:
+  // Ids of its choices are first_sequence, first_sequence + 1, …
+  ActiveRequest(uint64_t order, uint64_t first_sequence, Submission submission,
+                const Tokenizer* tokenizer, absl::Time now);
+
+  const Request& request() const { return submission_.request; }
+  EventStream& stream() const { return *submission_.stream; }
+  uint64_t order() const { return order_; }
+  std::vector<ActiveChoice>& choices() { return choices_; }
+  int64_t prompt_length() const {
+    return static_cast<int64_t>(request().sequence.prompt.size());
+  }
+
+  // Has any choice been admitted? Is the prompt computed?
+  bool started() const { return admitted_.has_value(); }
+  bool prompt_done() const { return prompt_done_.has_value(); }
+  // May this waiting choice be opened? Later choices wait until the prompt is
+  // computed, and find it in the prefix cache.
+  bool ReadyToOpen(const ActiveChoice& choice) const {
+    return choice.state == ChoiceState::kWaiting &&
+           (choice.index == 0 || prompt_done());
+  }
+  bool AllEnded() const;
+
+  SequenceOptions OptionsFor(ActiveChoice& choice) const;
+  // The scheduler's view; `reader` indexes StepState::readers.
+  RunningChoice ViewOf(const ActiveChoice& choice, size_t reader) const;
+  // `on_read` is called when a paused reader takes something.
+  ReaderState ReaderView(const std::function<void()>& on_read) const;
+
+  void OnAdmitted(absl::Time now, int64_t cached_rows, ActiveChoice& choice);
+  void OnPromptDone(absl::Time now);
+  void OnToken(absl::Time now);
+  // Whether its reader holds a choice of it up; true when that is new.
+  bool SetPaused(bool paused, absl::Time now);
+  void AddChecks(const CaptureChecks& checks);
+
+  std::optional<absl::Time> TimeLimit() const;
+  EndEvent MakeEnd(absl::Time now);
+  std::vector<ChoiceEndEvent> ChoiceEnds() const;
+  RequestRecord MakeRecord(absl::StatusCode code, absl::Time now);
+  absl::Duration waited(absl::Time now) const { return now - submitted_; }
+  absl::Duration stalled() const { return stalled_; }
+  int64_t generated() const;
+
+ private:
+  RequestTimings TimingsAt(absl::Time now) const;
+
+  const uint64_t order_;
+  Submission submission_;
+  std::vector<ActiveChoice> choices_;
+  // captured_rows_[p]: captured among the first p prompt rows; empty when
+  // nothing goes to the stream's ring.
+  std::vector<int32_t> captured_rows_;
+  std::optional<CaptureChecks> checks_;
+  int64_t cached_rows_ = 0;
+  const absl::Time submitted_;
+  std::optional<absl::Time> admitted_;
+  std::optional<absl::Time> prompt_done_;
+  std::optional<absl::Time> first_token_;
+  std::optional<absl::Time> paused_since_;
+  absl::Duration stalled_;
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_SERVER_BATCHING_ACTIVE_REQUEST_H_

@@ -1,0 +1,175 @@
+#include "server/batching/batch_loop.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "server/batching/retry_after.h"
+
+namespace headrace {
+
+namespace {
+
+constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(100);
+constexpr absl::Duration kMaxRetryDelay = absl::Seconds(60);
+
+absl::Status DrainingError() {
+  return WithRetryAfter(
+      absl::UnavailableError("the server is shutting down; try another"),
+      absl::Seconds(1));
+}
+
+}  // namespace
+
+BatchLoop::BatchLoop(Engine* engine, BatchLoopOptions options)
+    : engine_(engine),
+      options_(std::move(options)),
+      batcher_(engine, options_.batcher, [this] { Wake(); }) {
+  stats_.kv_cache = engine_->kv_cache();
+}
+
+BatchLoop::~BatchLoop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    draining_ = true;
+    inbox_.cancel_all = true;
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    RunOnce();
+  }
+}
+
+void BatchLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void BatchLoop::Run() {
+  while (true) {
+    if (RunOnce()) continue;
+    absl::MutexLock lock(&mutex_);
+    const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !inbox_.empty() || stopping_;
+    };
+    mutex_.AwaitWithDeadline(absl::Condition(&ready), batcher_.NextDeadline());
+    if (stopping_ && inbox_.empty()) return;
+  }
+}
+
+absl::StatusOr<RequestId> BatchLoop::Submit(Submission submission) {
+  const Request& request = submission.request;
+  if (request.deadline <= options_.batcher.now()) {
+    return absl::DeadlineExceededError(
+        "the deadline had passed when the request arrived");
+  }
+  const int64_t blocks = engine_->BlocksFor(request.sequence.max_rows);
+  absl::MutexLock lock(&mutex_);
+  if (blocks > stats_.kv_cache.total_blocks) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("prompt and max_tokens need ", blocks,
+                     " blocks of the KV cache for ", request.sequence.max_rows,
+                     " positions; it has ", stats_.kv_cache.total_blocks));
+  }
+  if (draining_) {
+    ++stats_.rejected_requests;
+    return DrainingError();
+  }
+  if (stats_.queued_requests >= options_.max_queue) {
+    ++stats_.rejected_requests;
+    return WithRetryAfter(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "the queue is full: ", stats_.queued_requests,
+            " requests are waiting; the limit is ", options_.max_queue)),
+        RetryDelay());
+  }
+  ++stats_.queued_requests;
+  idle_ = false;
+  const RequestId id{next_request_++};
+  inbox_.submissions.emplace_back(id, std::move(submission));
+  return id;
+}
+
+// When the queue will have moved on by one: each running request frees its
+// place after the mean time of service.
+absl::Duration BatchLoop::RetryDelay() const {
+  const int64_t running = std::max<int64_t>(1, stats_.running_requests);
+  const absl::Duration delay = mean_service_ / running;
+  return std::clamp(delay, kMinRetryDelay, kMaxRetryDelay);
+}
+
+void BatchLoop::Cancel(RequestId id) {
+  absl::MutexLock lock(&mutex_);
+  inbox_.cancellations.push_back(id);
+}
+
+void BatchLoop::BeginDrain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  inbox_.wake = true;
+}
+
+void BatchLoop::CancelAll() {
+  absl::MutexLock lock(&mutex_);
+  inbox_.cancel_all = true;
+}
+
+bool BatchLoop::WaitUntilIdle(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&idle_), timeout);
+}
+
+void BatchLoop::Wake() {
+  absl::MutexLock lock(&mutex_);
+  inbox_.wake = true;
+}
+
+BatchStats BatchLoop::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+bool BatchLoop::RunOnce() {
+  const absl::Time now = options_.batcher.now();
+  TakeInbox(now);
+  const bool stepped = batcher_.RunRound(now);
+  PublishStats();
+  return stepped;
+}
+
+void BatchLoop::TakeInbox(absl::Time now) {
+  Inbox inbox;
+  bool draining = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::swap(inbox, inbox_);
+    draining = draining_;
+  }
+  for (auto& [id, submission] : inbox.submissions) {
+    batcher_.Add(id, std::move(submission), now);
+  }
+  for (const RequestId id : inbox.cancellations) {
+    batcher_.End(id, absl::CancelledError("the client cancelled"), now);
+  }
+  if (inbox.cancel_all) {
+    batcher_.EndAll(DrainingError(), now);
+  } else if (draining) {
+    batcher_.EndQueued(DrainingError(), now);
+  }
+}
+
+void BatchLoop::PublishStats() {
+  BatchStats stats = batcher_.Stats();
+  absl::MutexLock lock(&mutex_);
+  stats.rejected_requests = stats_.rejected_requests;
+  stats.queued_requests += static_cast<int64_t>(inbox_.submissions.size());
+  stats_ = stats;
+  mean_service_ = batcher_.mean_service();
+  idle_ = batcher_.empty() && inbox_.submissions.empty();
+}
+
+}  // namespace headrace

@@ -1,0 +1,351 @@
+#include "server/batching/batcher.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/log/check.h"
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+
+namespace headrace {
+
+namespace {
+
+// Weight of the newest sample in the moving means.
+constexpr double kNewSampleWeight = 0.2;
+// Steps with fewer rows say little about the time of a row.
+constexpr int64_t kMeasurableRows = 16;
+
+absl::Duration MovingMean(absl::Duration mean, absl::Duration sample) {
+  if (mean == absl::ZeroDuration()) return sample;
+  return mean + (sample - mean) * kNewSampleWeight;
+}
+
+int64_t RowsOf(const Batch& batch) {
+  int64_t rows = 0;
+  for (const SequenceSlice& slice : batch.slices) rows += slice.num_rows;
+  return rows;
+}
+
+}  // namespace
+
+Batcher::Batcher(Engine* engine, BatcherOptions options,
+                 std::function<void()> on_read)
+    : engine_(engine),
+      options_(std::move(options)),
+      on_read_(std::move(on_read)) {}
+
+void Batcher::Add(RequestId id, Submission submission, absl::Time now) {
+  auto request = std::make_unique<ActiveRequest>(
+      static_cast<uint64_t>(id), next_sequence_, std::move(submission),
+      engine_->tokenizer(), now);
+  next_sequence_ += request->choices().size();
+  active_.emplace(id, std::move(request));
+}
+
+void Batcher::End(RequestId id, absl::Status status, absl::Time now) {
+  const auto found = active_.find(id);
+  if (found != active_.end()) Fail(*found->second, std::move(status), now);
+}
+
+void Batcher::EndAll(const absl::Status& status, absl::Time now) {
+  for (const auto& [id, request] : active_) Fail(*request, status, now);
+}
+
+void Batcher::EndQueued(const absl::Status& status, absl::Time now) {
+  for (const auto& [id, request] : active_) {
+    if (!request->started()) Fail(*request, status, now);
+  }
+}
+
+bool Batcher::RunRound(absl::Time now) {
+  EndExpired(now);
+  Admit(now);
+  const bool stepped = Step(now);
+  RemoveEnded();
+  return stepped;
+}
+
+void Batcher::EndExpired(absl::Time now) {
+  for (const auto& [id, request] : active_) {
+    if (request->AllEnded()) continue;
+    if (request->request().deadline <= now) {
+      Fail(
+          *request,
+          absl::DeadlineExceededError(absl::StrCat(
+              "the deadline passed ", request->started() ? "" : "in the queue ",
+              "after ", absl::FormatDuration(request->waited(now)), " and ",
+              request->generated(), " generated tokens")),
+          now);
+    } else if (request->TimeLimit().value_or(absl::InfiniteFuture()) <= now) {
+      for (ActiveChoice& choice : request->choices()) {
+        choice.text.Finish(FinishReason::kTimeLimit);
+        EndChoice({request.get(), &choice}, now);
+      }
+    }
+  }
+}
+
+void Batcher::Admit(absl::Time now) {
+  const KvCacheStats kv_cache = engine_->kv_cache();
+  AdmissionState state{
+      .free_blocks = kv_cache.total_blocks - kv_cache.used_blocks,
+      .running = static_cast<int64_t>(sequences_.size())};
+  absl::flat_hash_map<SequenceId, SequenceRef> waiting;
+  for (const auto& [id, request] : active_) {
+    for (ActiveChoice& choice : request->choices()) {
+      if (!request->ReadyToOpen(choice)) continue;
+      waiting[choice.id] = {request.get(), &choice};
+      state.waiting.push_back(
+          {.id = choice.id,
+           .priority = request->request().priority,
+           .order = request->order(),
+           .blocks = engine_->BlocksFor(request->request().sequence.max_rows)});
+    }
+  }
+  for (const SequenceId id : DecideAdmission(state, options_.limits)) {
+    const SequenceRef ref = waiting.at(id);
+    if (ref.choice->state != ChoiceState::kWaiting) continue;  // just failed
+    const absl::StatusOr<OpenedSequence> opened =
+        engine_->OpenSequence(id, ref.request->OptionsFor(*ref.choice));
+    if (!opened.ok()) {
+      Fail(*ref.request, opened.status(), now);
+      continue;
+    }
+    ref.request->OnAdmitted(now, opened->cached_rows, *ref.choice);
+    sequences_[id] = ref;
+  }
+}
+
+bool Batcher::Step(absl::Time now) {
+  const StepDecision decision = Decide();
+  const bool look_again = NotePauses(decision, now);
+  EndOverrun(decision, now);
+  const Batch batch = MakeBatch(decision);
+  if (batch.slices.empty()) return look_again || !decision.overrun.empty();
+
+  absl::StatusOr<StepResult> result = Compute(batch);
+  const absl::Time done = options_.now();
+  ++totals_.steps;
+  if (const int64_t rows = RowsOf(batch); rows >= kMeasurableRows) {
+    time_per_row_ = MovingMean(time_per_row_, (done - now) / rows);
+  }
+  if (!result.ok()) {
+    LOG(ERROR) << "the engine refused a batch: " << result.status();
+    for (const SequenceSlice& slice : batch.slices) {
+      const auto found = sequences_.find(slice.sequence);
+      if (found == sequences_.end()) continue;
+      Fail(*found->second.request,
+           absl::InternalError(result.status().message()), done);
+    }
+    return true;
+  }
+  Distribute(batch, *std::move(result), done);
+  return true;
+}
+
+StepDecision Batcher::Decide() const {
+  StepState state{.time_per_row = time_per_row_};
+  for (const auto& [id, request] : active_) {
+    const size_t reader = state.readers.size();
+    bool runs = false;
+    for (const ActiveChoice& choice : request->choices()) {
+      if (choice.state != ChoiceState::kRunning) continue;
+      state.running.push_back(request->ViewOf(choice, reader));
+      runs = true;
+    }
+    if (runs) {
+      state.readers.push_back(request->ReaderView(on_read_));
+    }
+  }
+  return DecideStep(state, options_.limits);
+}
+
+// True when a sequence is newly paused: its reader is watched from the next
+// look on, so that no room made in between is missed.
+bool Batcher::NotePauses(const StepDecision& decision, absl::Time now) {
+  std::vector<ActiveRequest*> paused;
+  for (const SequenceId id : decision.paused) {
+    paused.push_back(sequences_.at(id).request);
+  }
+  bool news = false;
+  for (const auto& [id, request] : active_) {
+    const bool is_paused =
+        std::find(paused.begin(), paused.end(), request.get()) != paused.end();
+    news |= request->SetPaused(is_paused, now);
+  }
+  totals_.paused_sequences = static_cast<int64_t>(paused.size());
+  return news;
+}
+
+void Batcher::EndOverrun(const StepDecision& decision, absl::Time now) {
+  for (const SequenceId id : decision.overrun) {
+    const auto found = sequences_.find(id);
+    if (found == sequences_.end()) continue;  // a sister choice ended it
+    const auto capacity = found->second.request->stream().capacity();
+    Fail(*found->second.request,
+         absl::ResourceExhaustedError(absl::StrCat(
+             "the client reads slower than the model writes: its buffers of ",
+             capacity.token_events, " tokens and ", capacity.ring_bytes,
+             " bytes of activations are full")),
+         now);
+  }
+}
+
+Batch Batcher::MakeBatch(const StepDecision& decision) {
+  Batch batch;
+  for (const StepDecision::Slice& slice : decision.slices) {
+    const auto found = sequences_.find(slice.id);
+    if (found == sequences_.end()) continue;  // ended by an overrun just now
+    const auto [request, choice] = found->second;
+    choice->sink.set_dropping(slice.drop_rows);
+    batch.slices.push_back({.sequence = slice.id,
+                            .num_rows = slice.num_rows,
+                            .sample = !choice->feeds_last &&
+                                      request->request().stop.max_tokens > 0});
+  }
+  return batch;
+}
+
+absl::StatusOr<StepResult> Batcher::Compute(const Batch& batch) {
+  step_started_nanos_ = absl::ToUnixNanos(options_.now());
+  absl::StatusOr<StepResult> result = engine_->Step(batch);
+  step_started_nanos_ = 0;
+  return result;
+}
+
+void Batcher::Distribute(const Batch& batch, StepResult result,
+                         absl::Time now) {
+  CHECK_EQ(batch.slices.size(), result.sequences.size());
+  std::vector<EventStream*> streams;
+  for (size_t i = 0; i < batch.slices.size(); ++i) {
+    const SequenceSlice& slice = batch.slices[i];
+    const auto found = sequences_.find(slice.sequence);
+    if (found == sequences_.end()) continue;  // a sister choice failed
+    streams.push_back(&found->second.request->stream());
+    TakeResult(slice, std::move(result.sequences[i]), now);
+  }
+  for (EventStream* stream : streams) stream->Publish();
+}
+
+void Batcher::TakeResult(const SequenceSlice& slice, SequenceResult result,
+                         absl::Time now) {
+  const SequenceRef ref = sequences_.at(slice.sequence);
+  if (!result.status.ok()) {
+    Fail(*ref.request, std::move(result.status), now);
+    return;
+  }
+  const int64_t prompt_length = ref.request->prompt_length();
+  const bool was_prompt = ref.choice->next_row < prompt_length;
+  ref.choice->next_row += slice.num_rows;
+  for (PositionLogprobs& logprobs : result.prompt_logprobs) {
+    ref.request->stream().Push(PromptLogprobsEvent{std::move(logprobs)});
+  }
+  if (was_prompt) {
+    totals_.prompt_tokens_computed += slice.num_rows;
+    if (ref.choice->next_row < prompt_length) return;
+    ref.request->OnPromptDone(now);
+  }
+  if (result.sampled.has_value()) {
+    TakeSampled(ref, *std::move(result.sampled), now);
+    return;
+  }
+  // The prompt is all that was asked for, or the last token has been fed.
+  ref.choice->text.Finish(FinishReason::kMaxTokens);
+  EndChoice(ref, now);
+}
+
+void Batcher::TakeSampled(SequenceRef ref, PositionLogprobs sampled,
+                          absl::Time now) {
+  ++totals_.generated_tokens;
+  ref.request->OnToken(now);
+  const Request& request = ref.request->request();
+  const int32_t token = sampled.token.token;
+  TokenEvent event = ref.choice->text.Add(token);
+  if (request.sequence.logprobs.enabled) event.logprobs = std::move(sampled);
+  ref.request->stream().Push(std::move(event));
+  ref.choice->token = token;
+  if (!ref.choice->text.finished()) return;
+  if (request.delivery.feed_last_token) {
+    ref.choice->feeds_last = true;
+  } else {
+    EndChoice(ref, now);
+  }
+}
+
+void Batcher::EndChoice(SequenceRef ref, absl::Time now) {
+  auto [request, choice] = ref;
+  if (choice->state == ChoiceState::kEnded) return;
+  if (choice->state == ChoiceState::kRunning) {
+    request->AddChecks(engine_->checks(choice->id));
+    engine_->CloseSequence(choice->id);
+    sequences_.erase(choice->id);
+  }
+  choice->state = ChoiceState::kEnded;
+  if (!request->AllEnded()) return;
+  Record(*request, absl::StatusCode::kOk, now);
+  request->stream().Finish(request->ChoiceEnds(), request->MakeEnd(now));
+}
+
+void Batcher::Fail(ActiveRequest& request, absl::Status status,
+                   absl::Time now) {
+  if (request.AllEnded()) return;
+  for (ActiveChoice& choice : request.choices()) {
+    if (choice.state == ChoiceState::kRunning) {
+      engine_->CloseSequence(choice.id);
+      sequences_.erase(choice.id);
+    }
+    choice.state = ChoiceState::kEnded;
+  }
+  Record(request, status.code(), now);
+  request.stream().Fail(std::move(status));
+}
+
+void Batcher::Record(ActiveRequest& request, absl::StatusCode code,
+                     absl::Time now) {
+  const RequestRecord record = request.MakeRecord(code, now);
+  totals_.stalled += request.stalled();
+  for (const ActiveChoice& choice : request.choices()) {
+    totals_.captured_rows += choice.sink.rows();
+    totals_.dropped_rows += choice.sink.dropped_rows();
+  }
+  if (request.started()) {
+    mean_service_ =
+        MovingMean(mean_service_, record.total - record.timings.queue);
+  }
+  if (options_.on_request_done) options_.on_request_done(record);
+}
+
+void Batcher::RemoveEnded() {
+  absl::erase_if(active_,
+                 [](const auto& entry) { return entry.second->AllEnded(); });
+}
+
+BatchStats Batcher::Stats() const {
+  BatchStats stats = totals_;
+  stats.kv_cache = engine_->kv_cache();
+  stats.running_sequences = static_cast<int64_t>(sequences_.size());
+  for (const auto& [id, request] : active_) {
+    ++(request->started() ? stats.running_requests : stats.queued_requests);
+    stats.ring_bytes += request->stream().ring_used_bytes();
+  }
+  return stats;
+}
+
+absl::Duration Batcher::StepTime() const {
+  const int64_t started = step_started_nanos_.load(std::memory_order_relaxed);
+  if (started == 0) return absl::ZeroDuration();
+  return options_.now() - absl::FromUnixNanos(started);
+}
+
+absl::Time Batcher::NextDeadline() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [id, request] : active_) {
+    next = std::min({next, request->request().deadline,
+                     request->TimeLimit().value_or(absl::InfiniteFuture())});
+  }
+  return next;
+}
+
+}  // namespace headrace

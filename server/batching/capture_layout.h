@@ -1,0 +1,76 @@
+// How captured rows are packed on their way to one reader: bytes per row, rows
+// per chunk, and the size of the ring that holds them. One arithmetic for the
+// ring itself, for the header's promises and for estimates.
+#ifndef HEADRACE_SERVER_BATCHING_CAPTURE_LAYOUT_H_
+#define HEADRACE_SERVER_BATCHING_CAPTURE_LAYOUT_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/capture/capture_plan.h"
+#include "engine/engine.h"
+
+namespace headrace {
+
+// Element type of rows on the wire.
+enum class WireDtype : uint8_t { kF32, kBF16 };
+
+constexpr int64_t WireBytes(WireDtype dtype) {
+  return dtype == WireDtype::kF32 ? 4 : 2;
+}
+
+// What happens when the reader is slower than the model.
+enum class SlowReaderPolicy : uint8_t {
+  kPauseSequence,  // the sequence waits; others go on
+  kDropWithGaps,   // rows of whole steps are left out and listed
+  kCancel,         // the request ends with RESOURCE_EXHAUSTED
+};
+
+// How a request wants its rows delivered.
+struct CaptureDelivery {
+  WireDtype dtype = WireDtype::kF32;
+  SlowReaderPolicy policy = SlowReaderPolicy::kPauseSequence;
+  int64_t chunk_bytes = 256 << 10;  // data of one chunk, at the most
+  bool feed_last_token = false;     // the token sampled last has a row too
+};
+
+struct HookLayout {
+  HookPoint hook;
+  int64_t num_layers = 0;  // 1 for hooks without a layer
+  int64_t width = 0;       // values per row
+  int64_t row_bytes = 0;   // on the wire
+  int64_t rows_per_chunk = 0;
+};
+
+struct CaptureLayout {
+  WireDtype dtype = WireDtype::kF32;
+  std::vector<HookLayout> hooks;  // in the plan's order
+  // One position's rows: of every hook and layer. `ring_cost` counts what the
+  // ring holds for them beside the data, too.
+  int64_t rows_per_position = 0;
+  int64_t bytes_per_position = 0;
+  int64_t ring_cost_per_position = 0;
+  int64_t ring_bytes = 0;  // capacity; at least two positions
+
+  bool empty() const { return hooks.empty(); }
+  const HookLayout& Get(HookPoint hook) const;
+};
+
+// What the ring counts for a row beside its data: position, token and share of
+// the chunk's own fields.
+inline constexpr int64_t kRowOverheadBytes = 16;
+
+// `hooks` gives the widths; `max_ring_bytes` bounds the ring unless two
+// positions need more. Chunks are kept so small that all unfinished ones
+// together fill at most half of the ring: a reader that took every finished
+// chunk always leaves room for a step.
+CaptureLayout MakeCaptureLayout(const CapturePlan& plan,
+                                std::span<const HookPointState> hooks,
+                                const CaptureDelivery& delivery,
+                                int64_t max_ring_bytes);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_SERVER_BATCHING_CAPTURE_LAYOUT_H_

@@ -1,0 +1,156 @@
+#include "server/batching/event_stream.h"
+
+#include <utility>
+
+namespace headrace {
+
+EventStream::EventStream(const CaptureLayout& layout, int64_t token_events,
+                         std::function<void()> on_events)
+    : capacity_{.token_events = token_events, .ring_bytes = layout.ring_bytes},
+      on_events_(std::move(on_events)),
+      ring_(layout) {}
+
+std::optional<StreamEvent> EventStream::Pop() {
+  std::function<void()> on_read;
+  std::optional<StreamEvent> event;
+  {
+    absl::MutexLock lock(&mutex_);
+    event = PopLocked();
+    if (event.has_value()) {
+      on_read = std::exchange(on_read_, nullptr);
+    } else {
+      reader_waits_ = true;
+    }
+  }
+  if (on_read) on_read();
+  return event;
+}
+
+std::optional<StreamEvent> EventStream::PopLocked() {
+  if (start_pending_) {
+    start_pending_ = false;
+    return StartedEvent{};
+  }
+  if (!tokens_.empty()) {
+    StreamEvent event = std::move(tokens_.front());
+    tokens_.pop_front();
+    return event;
+  }
+  if (std::optional<ActivationChunk> chunk = ring_.TakeChunk()) {
+    return StreamEvent(*std::move(chunk));
+  }
+  if (ends_.empty()) return std::nullopt;
+  StreamEvent event = std::move(ends_.front());
+  ends_.pop_front();
+  if (EndEvent* end = std::get_if<EndEvent>(&event)) {
+    end->rows = ring_.rows_taken();
+    end->gaps = ring_.TakeGaps();
+  }
+  return event;
+}
+
+bool EventStream::HasEvent() const {
+  return start_pending_ || !tokens_.empty() || ring_.HasChunk() ||
+         !ends_.empty();
+}
+
+void EventStream::Abandon() {
+  std::function<void()> on_read;
+  {
+    absl::MutexLock lock(&mutex_);
+    abandoned_ = true;
+    start_pending_ = false;
+    tokens_.clear();
+    ring_.Clear();
+    ends_.clear();
+    on_read = std::exchange(on_read_, nullptr);
+  }
+  if (on_read) on_read();
+}
+
+void EventStream::Start() {
+  absl::MutexLock lock(&mutex_);
+  start_pending_ = !abandoned_;
+}
+
+void EventStream::Push(TokenEvent event) {
+  absl::MutexLock lock(&mutex_);
+  if (!abandoned_) tokens_.push_back(std::move(event));
+}
+
+void EventStream::Push(PromptLogprobsEvent event) {
+  absl::MutexLock lock(&mutex_);
+  if (!abandoned_) tokens_.push_back(std::move(event));
+}
+
+void EventStream::AddRow(int32_t choice, const CapturedRow& row) {
+  absl::MutexLock lock(&mutex_);
+  if (!abandoned_) ring_.Add(choice, row);
+}
+
+void EventStream::AddGap(int32_t choice, const CapturedRow& row) {
+  absl::MutexLock lock(&mutex_);
+  if (!abandoned_) ring_.AddGap(choice, row);
+}
+
+void EventStream::FlushPrompt() {
+  absl::MutexLock lock(&mutex_);
+  ring_.FlushPrompt();
+}
+
+void EventStream::Publish() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!reader_waits_ || !HasEvent()) return;
+    reader_waits_ = false;
+  }
+  if (on_events_) on_events_();
+}
+
+void EventStream::Finish(std::vector<ChoiceEndEvent> choices, EndEvent end) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!abandoned_) {
+      ring_.FlushPrompt();
+      for (ChoiceEndEvent& choice : choices) ends_.push_back(std::move(choice));
+      ends_.push_back(std::move(end));
+    }
+  }
+  Publish();
+}
+
+void EventStream::Fail(absl::Status status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!abandoned_) {
+      ring_.Clear();
+      ends_.clear();
+      ends_.push_back(FailedEvent{std::move(status)});
+    }
+  }
+  Publish();
+}
+
+EventStream::Room EventStream::room() const {
+  absl::MutexLock lock(&mutex_);
+  return RoomLocked();
+}
+
+EventStream::Room EventStream::WatchRoom(std::function<void()> on_read) {
+  absl::MutexLock lock(&mutex_);
+  on_read_ = std::move(on_read);
+  return RoomLocked();
+}
+
+EventStream::Room EventStream::RoomLocked() const {
+  return {.token_events =
+              capacity_.token_events - static_cast<int64_t>(tokens_.size()),
+          .ring_bytes = ring_.free_bytes()};
+}
+
+int64_t EventStream::ring_used_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return ring_.used_bytes();
+}
+
+}  // namespace headrace

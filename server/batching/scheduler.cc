@@ -1,0 +1,171 @@
+#include "server/batching/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace headrace {
+
+namespace {
+
+// Fewer prompt rows than this waste a pass over the weights, so a mixed step
+// has them even where a single row takes long.
+constexpr int64_t kMinPromptRows = 16;
+
+template <typename Choice>
+bool RunsBefore(const Choice& a, const Choice& b) {
+  return std::tuple(-a.priority, a.order, a.id) <
+         std::tuple(-b.priority, b.order, b.id);
+}
+
+// What a slice sends to its reader.
+struct Demand {
+  int64_t token_events = 0;
+  int64_t ring_bytes = 0;
+};
+
+Demand DemandOf(const RunningChoice& choice, int64_t rows) {
+  if (choice.prompt_rows == 0) {
+    return {1, choice.captures_token ? choice.ring_cost : 0};
+  }
+  // The row that ends the prompt also yields the first token.
+  const int64_t sampled = rows == choice.prompt_rows ? 1 : 0;
+  const int64_t captured =
+      choice.captured_rows.empty()
+          ? 0
+          : choice.captured_rows[rows] - choice.captured_rows[0];
+  return {(choice.prompt_events ? rows : 0) + sampled,
+          captured * choice.ring_cost};
+}
+
+bool Fits(const Demand& demand, int64_t token_room, int64_t ring_room) {
+  return demand.token_events <= token_room && demand.ring_bytes <= ring_room;
+}
+
+// The most rows, up to `wanted`, whose demand fits; demand grows with rows.
+int64_t FittingRows(const RunningChoice& choice, int64_t wanted,
+                    int64_t token_room, int64_t ring_room) {
+  int64_t low = 0;
+  int64_t high = wanted;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (Fits(DemandOf(choice, middle), token_room, ring_room)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+class StepPlanner {
+ public:
+  explicit StepPlanner(std::vector<ReaderState> readers)
+      : readers_(std::move(readers)) {}
+
+  // Gives `choice` up to `wanted` rows; returns how many.
+  int64_t Plan(const RunningChoice& choice, int64_t wanted);
+  StepDecision Take() { return std::move(decision_); }
+
+ private:
+  int64_t Run(const RunningChoice& choice, int64_t rows, bool drop_rows);
+
+  std::vector<ReaderState> readers_;
+  StepDecision decision_;
+};
+
+int64_t StepPlanner::Plan(const RunningChoice& choice, int64_t wanted) {
+  const ReaderState& reader = readers_[choice.reader];
+  // Half of the buffers is what a chunk of the prompt may fill: the reader
+  // empties one half while the next step fills the other. It always holds one
+  // row (CaptureLayout::ring_bytes).
+  const int64_t half = std::max<int64_t>(
+      1, FittingRows(choice, wanted, reader.token_capacity / 2,
+                     reader.ring_capacity / 2));
+  const int64_t rows =
+      FittingRows(choice, wanted, reader.token_room, reader.ring_room);
+  switch (reader.policy) {
+    case SlowReaderPolicy::kPauseSequence:
+      // Wait for half of the buffers rather than crawl row by row.
+      if (rows >= half) return Run(choice, rows, /*drop_rows=*/false);
+      decision_.paused.push_back(choice.id);
+      return 0;
+    case SlowReaderPolicy::kDropWithGaps: {
+      const Demand demand = DemandOf(choice, half);
+      if (demand.token_events > reader.token_room) {
+        decision_.paused.push_back(choice.id);  // tokens are never dropped
+        return 0;
+      }
+      return Run(choice, half, demand.ring_bytes > reader.ring_room);
+    }
+    case SlowReaderPolicy::kCancel:
+      if (rows >= half) return Run(choice, half, /*drop_rows=*/false);
+      decision_.overrun.push_back(choice.id);
+      return 0;
+  }
+  return 0;
+}
+
+int64_t StepPlanner::Run(const RunningChoice& choice, int64_t rows,
+                         bool drop_rows) {
+  ReaderState& reader = readers_[choice.reader];
+  const Demand demand = DemandOf(choice, rows);
+  reader.token_room -= demand.token_events;
+  if (!drop_rows) reader.ring_room -= demand.ring_bytes;
+  decision_.slices.push_back({choice.id, rows, drop_rows});
+  return rows;
+}
+
+// Prompt rows that may ride beside decoding sequences.
+int64_t PromptRowsBesideDecode(const StepState& state,
+                               const SchedulerLimits& limits) {
+  if (state.time_per_row <= absl::ZeroDuration()) return limits.max_batch_rows;
+  const double rows =
+      absl::FDivDuration(limits.max_decode_stall, state.time_per_row);
+  return static_cast<int64_t>(
+      std::clamp(rows, static_cast<double>(kMinPromptRows),
+                 static_cast<double>(limits.max_batch_rows)));
+}
+
+}  // namespace
+
+std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
+                                        const SchedulerLimits& limits) {
+  std::vector<WaitingChoice> waiting = state.waiting;
+  std::sort(waiting.begin(), waiting.end(), RunsBefore<WaitingChoice>);
+  std::vector<SequenceId> admitted;
+  int64_t free_blocks = state.free_blocks;
+  int64_t slots = limits.max_num_seqs - state.running;
+  for (const WaitingChoice& choice : waiting) {
+    if (slots <= 0 || choice.blocks > free_blocks) break;
+    free_blocks -= choice.blocks;
+    --slots;
+    admitted.push_back(choice.id);
+  }
+  return admitted;
+}
+
+StepDecision DecideStep(const StepState& state, const SchedulerLimits& limits) {
+  std::vector<RunningChoice> running = state.running;
+  std::sort(running.begin(), running.end(), RunsBefore<RunningChoice>);
+  StepPlanner planner(state.readers);
+  int64_t budget = limits.max_batch_rows;
+
+  int64_t decoding = 0;
+  for (const RunningChoice& choice : running) {
+    if (choice.prompt_rows > 0) continue;
+    if (budget > decoding) decoding += planner.Plan(choice, 1);
+  }
+  budget -= decoding;
+  if (decoding > 0) {
+    budget = std::min(budget, PromptRowsBesideDecode(state, limits));
+  }
+  for (const RunningChoice& choice : running) {
+    if (choice.prompt_rows == 0) continue;
+    if (budget <= 0) break;
+    budget -= planner.Plan(choice, std::min(budget, choice.prompt_rows));
+  }
+  return planner.Take();
+}
+
+}  // namespace headrace

@@ -1,0 +1,69 @@
+#include "server/batching/stream_text.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace headrace {
+
+StreamText::StreamText(const Tokenizer* tokenizer, const Request& request,
+                       int32_t choice)
+    : tokenizer_(tokenizer),
+      request_(request),
+      choice_(choice),
+      stop_matcher_(request.stop.stop_strings) {
+  if (tokenizer != nullptr) {
+    detokenizer_.emplace(tokenizer, request.skip_special_tokens,
+                         /*continues_text=*/true);
+  }
+}
+
+TokenEvent StreamText::Add(int32_t token) {
+  TokenEvent event{.choice = choice_, .index = generated_++, .token = token};
+  event.special =
+      tokenizer_ != nullptr && tokenizer_->KindOf(token) == TokenKind::kControl;
+  if (IsEndToken(token)) {
+    Finish(FinishReason::kStopToken);
+    end_->stop_token_id = token;
+    return event;
+  }
+  if (detokenizer_.has_value()) event.text = AddText(detokenizer_->Add(token));
+  if (!finished() && generated_ >= request_.stop.max_tokens) {
+    Finish(request_.stop.limited_by_context ? FinishReason::kContextFull
+                                            : FinishReason::kMaxTokens);
+  }
+  return event;
+}
+
+void StreamText::Finish(FinishReason reason) {
+  if (finished()) return;
+  std::string held;
+  if (detokenizer_.has_value()) {
+    const StopMatcher::Result last = stop_matcher_.Add(detokenizer_->Flush());
+    held = last.text;
+    if (!last.stop.has_value()) held += stop_matcher_.Flush();
+  }
+  MakeEnd(reason).text = std::move(held);
+}
+
+bool StreamText::IsEndToken(int32_t token) const {
+  const std::vector<int32_t>& ids = request_.sequence.end_token_ids;
+  return generated_ > request_.sequence.min_tokens &&
+         std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+std::string StreamText::AddText(const std::string& text) {
+  if (generated_ < request_.sequence.min_tokens) return text;
+  StopMatcher::Result found = stop_matcher_.Add(text);
+  if (!found.stop.has_value()) return std::move(found.text);
+  const std::string& stop_string = request_.stop.stop_strings[*found.stop];
+  MakeEnd(FinishReason::kStopString).stop_string = stop_string;
+  if (request_.stop.include_stop_string) found.text += stop_string;
+  return std::move(found.text);
+}
+
+ChoiceEndEvent& StreamText::MakeEnd(FinishReason reason) {
+  return end_.emplace(ChoiceEndEvent{
+      .choice = choice_, .reason = reason, .generated = generated_});
+}
+
+}  // namespace headrace
