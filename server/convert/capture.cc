@@ -1,0 +1,92 @@
+#include "server/convert/capture.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/convert/hook_selection.h"
+#include "server/convert/row_selection.h"
+
+namespace headrace {
+
+namespace {
+
+constexpr uint32_t kMinChunkBytes = 4 << 10;
+constexpr uint32_t kMaxChunkBytes = 2 << 20;
+
+std::optional<WireDtype> ToWireDtype(v1::WireDtype dtype) {
+  if (dtype == v1::WIRE_DTYPE_BF16) return WireDtype::kBF16;
+  if (dtype == v1::WIRE_DTYPE_F32 || dtype == v1::WIRE_DTYPE_UNSPECIFIED) {
+    return WireDtype::kF32;
+  }
+  return std::nullopt;
+}
+
+std::optional<SlowReaderPolicy> ToPolicy(v1::SlowReaderPolicy policy) {
+  switch (policy) {
+    case v1::SLOW_READER_POLICY_UNSPECIFIED:
+    case v1::SLOW_READER_POLICY_PAUSE_SEQUENCE:
+      return SlowReaderPolicy::kPauseSequence;
+    case v1::SLOW_READER_POLICY_DROP_WITH_GAPS:
+      return SlowReaderPolicy::kDropWithGaps;
+    case v1::SLOW_READER_POLICY_CANCEL:
+      return SlowReaderPolicy::kCancel;
+    default:
+      return std::nullopt;
+  }
+}
+
+CaptureDelivery ResolveDelivery(const v1::CaptureSpec& proto,
+                                Violations& violations) {
+  CaptureDelivery delivery;
+  if (const auto dtype = ToWireDtype(proto.dtype())) {
+    delivery.dtype = *dtype;
+  } else {
+    const std::string name = v1::WireDtype_Name(proto.dtype());
+    violations.Add("capture.dtype",
+                   "must be WIRE_DTYPE_F32 or WIRE_DTYPE_BF16; is " +
+                       (name.empty() ? std::to_string(proto.dtype()) : name));
+  }
+  if (const auto policy = ToPolicy(proto.policy())) {
+    delivery.policy = *policy;
+  } else {
+    violations.Add("capture.policy",
+                   absl::StrCat("must be a SlowReaderPolicy; is ",
+                                static_cast<int>(proto.policy())));
+  }
+  const uint32_t chunk_bytes = proto.chunk_bytes();
+  if (chunk_bytes != 0) delivery.chunk_bytes = chunk_bytes;
+  if (chunk_bytes != 0 &&
+      (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
+    violations.Add("capture.chunk_bytes",
+                   absl::StrCat("must be 0, or from ", kMinChunkBytes, " to ",
+                                kMaxChunkBytes, "; is ", chunk_bytes));
+  }
+  delivery.feed_last_token = proto.rows().feed_last_token();
+  return delivery;
+}
+
+}  // namespace
+
+void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
+                    Request& request, Violations& violations) {
+  const size_t before = violations.list().size();
+  CapturePlan& plan = request.sequence.capture;
+  plan.hooks =
+      ResolveHooks(proto.hooks(), "capture.hooks", context, violations);
+  if (proto.hooks().empty() && !proto.checks()) {
+    violations.Add("capture.hooks",
+                   "must not be empty, unless `checks` is set");
+  }
+  plan.rows = ResolveRows(proto.rows(), "capture.rows",
+                          static_cast<int64_t>(request.sequence.prompt.size()),
+                          context.vocab_size(), violations);
+  plan.checks = proto.checks();
+  request.delivery = ResolveDelivery(proto, violations);
+  if (violations.list().size() != before) return;
+  request.layout = MakeCaptureLayout(plan, context.engine->hooks(),
+                                     request.delivery, context.max_ring_bytes);
+}
+
+}  // namespace headrace

@@ -1,0 +1,130 @@
+#include "server/convert/hook_selection.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "server/convert/enums.h"
+
+namespace headrace {
+
+namespace {
+
+int32_t LayerCount(const ServingContext& context) {
+  return static_cast<int32_t>(context.engine->model().config.num_hidden_layers);
+}
+
+bool NamesLayers(const v1::HookSelector& selector) {
+  return !selector.layers().empty() || !selector.ranges().empty();
+}
+
+void AddRange(const v1::LayerRange& range, const std::string& field,
+              const ServingContext& context, std::set<int32_t>& layers,
+              Violations& violations) {
+  const int32_t count = LayerCount(context);
+  const int32_t begin =
+      range.begin() < 0 ? range.begin() + count : range.begin();
+  const bool to_the_end = range.begin() < 0 && range.end() == 0;
+  const int32_t end =
+      range.end() < 0 || to_the_end ? range.end() + count : range.end();
+  if (begin < 0 || begin >= end || end > count) {
+    violations.Add(field, absl::StrCat("must select layers 0 to ", count - 1,
+                                       ", begin before end; is [",
+                                       range.begin(), ", ", range.end(), ")"));
+    return;
+  }
+  for (int32_t layer = begin; layer < end; ++layer) layers.insert(layer);
+}
+
+std::set<int32_t> ResolveLayers(const v1::HookSelector& selector,
+                                const std::string& field, bool per_layer,
+                                const ServingContext& context,
+                                Violations& violations) {
+  std::set<int32_t> layers;
+  if (!per_layer) {
+    if (NamesLayers(selector)) {
+      violations.Add(field + ".layers", "cannot be set: the hook has no layer");
+    }
+    return {-1};
+  }
+  if (selector.all() || !NamesLayers(selector)) {
+    for (int32_t layer = 0; layer < LayerCount(context); ++layer) {
+      layers.insert(layer);
+    }
+  }
+  for (int i = 0; i < selector.layers_size(); ++i) {
+    const auto layer = CheckLayer(
+        selector.layers(i), Indexed(field + ".layers", i), context, violations);
+    if (layer.has_value()) layers.insert(*layer);
+  }
+  for (int i = 0; i < selector.ranges_size(); ++i) {
+    AddRange(selector.ranges(i), Indexed(field + ".ranges", i), context, layers,
+             violations);
+  }
+  return layers;
+}
+
+}  // namespace
+
+std::optional<HookPoint> CheckHook(v1::HookPoint proto,
+                                   const std::string& field,
+                                   const ServingContext& context,
+                                   Violations& violations) {
+  const std::optional<HookPoint> hook = FromProto(proto);
+  if (!hook.has_value()) {
+    violations.Add(field, absl::StrCat("must name a hook of the model; is ",
+                                       static_cast<int>(proto)));
+    return std::nullopt;
+  }
+  for (const HookPointState& state : context.engine->hooks()) {
+    if (state.hook != *hook) continue;
+    if (state.capturable) return hook;
+    violations.Add(field, absl::StrCat(v1::HookPoint_Name(proto),
+                                       " cannot be captured: ", state.refusal));
+    return std::nullopt;
+  }
+  violations.Add(field,
+                 v1::HookPoint_Name(proto) + " does not exist in this model");
+  return std::nullopt;
+}
+
+std::optional<int32_t> CheckLayer(int32_t layer, const std::string& field,
+                                  const ServingContext& context,
+                                  Violations& violations) {
+  const int32_t count = LayerCount(context);
+  if (layer >= -count && layer < count) {
+    return layer < 0 ? layer + count : layer;
+  }
+  violations.Add(field, absl::StrCat("must be from ", -count, " to ", count - 1,
+                                     "; is ", layer));
+  return std::nullopt;
+}
+
+std::vector<HookSelection> ResolveHooks(
+    const google::protobuf::RepeatedPtrField<v1::HookSelector>& selectors,
+    const std::string& field, const ServingContext& context,
+    Violations& violations) {
+  std::map<HookPoint, std::set<int32_t>> selected;
+  for (int i = 0; i < selectors.size(); ++i) {
+    const v1::HookSelector& selector = selectors[i];
+    const std::string path = Indexed(field, i);
+    const std::optional<HookPoint> hook =
+        CheckHook(selector.hook(), path + ".hook", context, violations);
+    if (!selector.heads().empty()) {
+      violations.Add(path + ".heads",
+                     "cannot be set: hooks are captured with all their heads");
+    }
+    if (!hook.has_value()) continue;
+    selected[*hook].merge(ResolveLayers(selector, path,
+                                        GetHookPointInfo(*hook).per_layer,
+                                        context, violations));
+  }
+  std::vector<HookSelection> hooks;
+  for (const auto& [hook, layers] : selected) {
+    hooks.push_back({.hook = hook, .layers = {layers.begin(), layers.end()}});
+  }
+  return hooks;
+}
+
+}  // namespace headrace

@@ -1,0 +1,46 @@
+// Gathers what is wrong with a request, so that one reply names every bad
+// field.
+#ifndef HEADRACE_SERVER_CONVERT_VIOLATIONS_H_
+#define HEADRACE_SERVER_CONVERT_VIOLATIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/field_violation.h"
+
+namespace headrace {
+
+// Thread-compatible. Fields are paths from the request's root
+// ("stop.stop_strings[0]"); a description continues the field's name and holds
+// the limit and the value ("must be in (0, 1]; is 1.5").
+class Violations {
+ public:
+  void Add(std::string field, std::string description);
+  // Adds `found` with "prefix." before each field.
+  void AddAll(std::string_view prefix,
+              const std::vector<FieldViolation>& found);
+  // Adds one unless id < vocab_size; true when it is valid.
+  bool CheckTokenId(std::string field, uint32_t id, int64_t vocab_size);
+
+  bool empty() const { return violations_.empty(); }
+  const std::vector<FieldViolation>& list() const { return violations_; }
+
+  // OK when empty, else INVALID_ARGUMENT with a google.rpc.BadRequest. The
+  // message names the first violations; both end in "and N more" before they
+  // outgrow what gRPC lets a status carry.
+  absl::Status ToStatus() const;
+
+ private:
+  std::vector<FieldViolation> violations_;
+};
+
+// "ids[3]"
+std::string Indexed(std::string_view field, int64_t index);
+
+}  // namespace headrace
+
+#endif  // HEADRACE_SERVER_CONVERT_VIOLATIONS_H_

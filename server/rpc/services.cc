@@ -1,0 +1,74 @@
+#include "server/rpc/services.h"
+
+#include "server/convert/generate_request.h"
+#include "server/convert/models.h"
+#include "server/convert/tokenize.h"
+#include "server/rpc/embed.h"
+#include "server/rpc/forward.h"
+#include "server/rpc/generate.h"
+#include "server/rpc/unary_reactor.h"
+
+namespace headrace {
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
+    grpc::CallbackServerContext* call, const v1::GenerateRequest* request) {
+  return StartGenerate(rpc_, call, request);
+}
+
+grpc::ServerWriteReactor<v1::ForwardResponse>* InferenceService::Forward(
+    grpc::CallbackServerContext* call, const v1::ForwardRequest* request) {
+  return StartForward(rpc_, call, request);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Embed(
+    grpc::CallbackServerContext* call, const v1::EmbedRequest* request,
+    v1::EmbedResponse* response) {
+  return StartEmbed(rpc_, call, request, response);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(
+    grpc::CallbackServerContext* /*call*/, const v1::TokenizeRequest* request,
+    v1::TokenizeResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleTokenize);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(
+    grpc::CallbackServerContext* /*call*/, const v1::DetokenizeRequest* request,
+    v1::DetokenizeResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleDetokenize);
+}
+
+grpc::ServerUnaryReactor* InferenceService::ApplyChatTemplate(
+    grpc::CallbackServerContext* /*call*/,
+    const v1::ApplyChatTemplateRequest* request,
+    v1::ApplyChatTemplateResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleApplyChatTemplate);
+}
+
+grpc::ServerUnaryReactor* ModelService::ListModels(
+    grpc::CallbackServerContext* /*call*/, const v1::ListModelsRequest* request,
+    v1::ListModelsResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleListModels);
+}
+
+grpc::ServerUnaryReactor* ModelService::GetModel(
+    grpc::CallbackServerContext* /*call*/, const v1::GetModelRequest* request,
+    v1::GetModelResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleGetModel);
+}
+
+grpc::ServerUnaryReactor* ModelService::ListHookPoints(
+    grpc::CallbackServerContext* /*call*/,
+    const v1::ListHookPointsRequest* request,
+    v1::ListHookPointsResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleListHookPoints);
+}
+
+grpc::ServerUnaryReactor* ModelService::EstimateCapture(
+    grpc::CallbackServerContext* /*call*/,
+    const v1::EstimateCaptureRequest* request,
+    v1::EstimateCaptureResponse* response) {
+  return new UnaryReactor(rpc_, request, response, HandleEstimateCapture);
+}
+
+}  // namespace headrace

@@ -1,0 +1,48 @@
+// A unary RPC whose answer is a function of the request and the model.
+#ifndef HEADRACE_SERVER_RPC_UNARY_REACTOR_H_
+#define HEADRACE_SERVER_RPC_UNARY_REACTOR_H_
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/rpc/rpc_context.h"
+#include "server/rpc/status.h"
+
+namespace headrace {
+
+// Answers on a converter's thread. Deletes itself. A cancellation needs no
+// reaction: the answer is short work, and is dropped.
+template <typename Request, typename Response>
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  using Handler = absl::StatusOr<Response> (*)(const Request&,
+                                               const ServingContext&);
+
+  UnaryReactor(RpcContext* rpc, const Request* request, Response* response,
+               Handler handler) {
+    const bool posted = rpc->converters().Post([=, this] {
+      Finish(ToGrpcStatus(Answer(*rpc, *request, *response, handler)));
+    });
+    if (!posted) {
+      Finish(ToGrpcStatus(absl::ResourceExhaustedError("the server is busy")));
+    }
+  }
+
+  void OnDone() override { delete this; }
+
+ private:
+  static absl::Status Answer(const RpcContext& rpc, const Request& request,
+                             Response& response, Handler handler) {
+    const absl::StatusOr<const ServedModel*> model = rpc.model();
+    if (!model.ok()) return model.status();
+    absl::StatusOr<Response> answer = handler(request, (*model)->context);
+    if (!answer.ok()) return answer.status();
+    response = *std::move(answer);
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_SERVER_RPC_UNARY_REACTOR_H_

@@ -1,0 +1,244 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/log/log.h"
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/resource_limits.h"
+#include "engine/base/status_macros.h"
+#include "grpcpp/ext/channelz_service_plugin.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/server_builder.h"
+#include "server/auth/credentials.h"
+#include "server/metric_samples.h"
+
+namespace headrace {
+
+namespace {
+
+constexpr char kLiveness[] = "liveness";
+// These follow readiness; liveness stays while the server drains.
+const std::vector<std::string>& ReadinessNames() {
+  static const auto& names = *new std::vector<std::string>{
+      "", "readiness", "headrace.v1.InferenceService",
+      "headrace.v1.ModelService"};
+  return names;
+}
+
+std::vector<std::string> AllHealthNames() {
+  std::vector<std::string> names = ReadinessNames();
+  names.push_back(kLiveness);
+  return names;
+}
+
+// Time for calls to notice that the server is closing.
+constexpr absl::Duration kCloseTime = absl::Seconds(5);
+constexpr absl::Duration kWatchInterval = absl::Seconds(1);
+
+// gRPC's buffers may take this share of the memory.
+constexpr int64_t kGrpcMemoryShare = 8;
+constexpr int64_t kMinGrpcMemory = int64_t{64} << 20;
+constexpr int64_t kMaxGrpcMemory = int64_t{2} << 30;
+
+grpc::ResourceQuota MakeQuota() {
+  const int64_t memory = ReadResourceLimits().memory_bytes / kGrpcMemoryShare;
+  grpc::ResourceQuota quota("headrace");
+  quota.Resize(std::clamp(memory, kMinGrpcMemory, kMaxGrpcMemory));
+  return quota;
+}
+
+// Tolerant of clients that ping through a long prefill; notices dead ones.
+void SetChannelArguments(const ServerOptions& options,
+                         grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  if (options.max_connection_age < absl::InfiniteDuration()) {
+    builder.AddChannelArgument(
+        GRPC_ARG_MAX_CONNECTION_AGE_MS,
+        static_cast<int>(
+            absl::ToInt64Milliseconds(options.max_connection_age)));
+  }
+  if (options.channelz) {
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
+  }
+}
+
+absl::Status CheckOptions(const ServerOptions& options) {
+  if (options.listen.empty()) {
+    return absl::InvalidArgumentError("listen: must name an address");
+  }
+  const int64_t max_rows = options.engine.max_batch_rows;
+  if (options.max_num_seqs < 1 || options.max_num_seqs > max_rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_num_seqs: must be from 1 to ", max_rows, "; is ",
+                     options.max_num_seqs));
+  }
+  if (options.max_queue < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_queue: must be at least 1; is ", options.max_queue));
+  }
+  if (options.capture_ring_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("capture_ring_bytes: must be at least 1; is ",
+                     options.capture_ring_bytes));
+  }
+  return CheckExposure(options.listen, options.tls,
+                       options.allow_insecure_remote);
+}
+
+std::string WithPort(const std::string& address, int port) {
+  if (address.starts_with("unix")) return address;
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+}  // namespace
+
+std::string BuildName() { return "headrace " HEADRACE_VERSION; }
+
+Server::Server(ServerOptions options)
+    : options_(std::move(options)),
+      health_(AllHealthNames()),
+      rpc_(std::max(1, ReadResourceLimits().cores / 2),
+           absl::StrFormat("%08x", absl::Uniform<uint32_t>(absl::BitGen()))) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Server> server(new Server(std::move(options)));
+  RETURN_IF_ERROR(server->Listen());
+  server->health_.Set(kLiveness, true);
+  server->watcher_ = std::thread([raw = server.get()] { raw->WatchLoop(); });
+  return server;
+}
+
+absl::Status Server::Listen() {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakeServerCredentials(options_.tls));
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  if (options_.channelz) grpc::channelz::experimental::InitChannelzService();
+  grpc::ServerBuilder builder;
+  SetChannelArguments(options_, builder);
+  builder.SetResourceQuota(MakeQuota());
+  std::vector<int> ports(options_.listen.size());
+  for (size_t i = 0; i < ports.size(); ++i) {
+    builder.AddListeningPort(options_.listen[i], credentials, &ports[i]);
+  }
+  builder.RegisterService(&inference_service_);
+  builder.RegisterService(&model_service_);
+  builder.RegisterService(&health_);
+  grpc_server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (grpc_server_ == nullptr || ports[i] == 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "listen: cannot open ", options_.listen[i],
+          ": it is taken, or no address of this machine"));
+    }
+    addresses_.push_back(WithPort(options_.listen[i], ports[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::Serve(std::unique_ptr<Engine> engine) {
+  engine_ = std::move(engine);
+  const KvCacheStats kv_cache = engine_->kv_cache();
+  BatchLoopOptions loop_options{
+      .batcher = {.limits = {.max_batch_rows = options_.engine.max_batch_rows,
+                             .max_num_seqs = options_.max_num_seqs,
+                             .max_decode_stall = options_.max_decode_stall},
+                  .on_request_done =
+                      [this](const RequestRecord& record) {
+                        ObserveRequest(record, metrics_);
+                      }},
+      .max_queue = options_.max_queue};
+  {
+    absl::MutexLock lock(&mutex_);
+    loop_ = std::make_unique<BatchLoop>(engine_.get(), std::move(loop_options));
+  }
+  loop_->Start();
+  model_.context = {
+      .engine = engine_.get(),
+      .kv_cache_rows = kv_cache.total_blocks * kv_cache.block_size,
+      .max_ring_bytes = options_.capture_ring_bytes,
+      .random_seed = [] { return absl::Uniform<uint64_t>(absl::BitGen()); },
+      .build = BuildName()};
+  model_.loop = loop_.get();
+  rpc_.Serve(&model_);
+  return ListenMetrics();
+}
+
+absl::Status Server::ListenMetrics() {
+  if (options_.metrics_listen.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(metrics_address_,
+                   metrics_.Listen(options_.metrics_listen,
+                                   [this] { return ToSamples(stats()); }));
+  return absl::OkStatus();
+}
+
+void Server::SetReady() {
+  absl::MutexLock lock(&mutex_);
+  ready_ = true;
+  UpdateHealth();
+}
+
+void Server::UpdateHealth() {
+  for (const std::string& name : ReadinessNames()) {
+    health_.Set(name, ready_ && !stalled_ && !draining_);
+  }
+  health_.Set(kLiveness, !stalled_);
+}
+
+void Server::WatchLoop() {
+  absl::MutexLock lock(&mutex_);
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
+    if (loop_ == nullptr) continue;
+    const bool stalled = loop_->StepTime() > options_.stall_after;
+    if (stalled == stalled_) continue;
+    if (stalled) {
+      LOG(ERROR) << "a step takes longer than "
+                 << absl::FormatDuration(options_.stall_after);
+    }
+    stalled_ = stalled;
+    UpdateHealth();
+  }
+}
+
+void Server::Drain(absl::Duration grace) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(draining_, true)) return;
+    UpdateHealth();
+  }
+  if (loop_ != nullptr) {
+    loop_->BeginDrain();
+    loop_->WaitUntilIdle(grace);
+    loop_->CancelAll();
+  }
+  // Calls that are still writing what was computed, and health's watchers.
+  if (grpc_server_ != nullptr) {
+    grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
+  }
+}
+
+void Server::Hurry() {
+  absl::MutexLock lock(&mutex_);
+  if (loop_ != nullptr) loop_->CancelAll();
+}
+
+Server::~Server() {
+  Drain(absl::ZeroDuration());
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+  }
+  if (watcher_.joinable()) watcher_.join();
+  grpc_server_.reset();
+}
+
+}  // namespace headrace

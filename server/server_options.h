@@ -1,0 +1,43 @@
+// What a server is started with. The defaults here are the only defaults.
+#ifndef HEADRACE_SERVER_SERVER_OPTIONS_H_
+#define HEADRACE_SERVER_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "server/auth/credentials.h"
+
+namespace headrace {
+
+struct ServerOptions {
+  EngineOptions engine;
+
+  // host:port or unix:path; port 0 lets the system choose.
+  std::vector<std::string> listen = {"127.0.0.1:50051"};
+  TlsOptions tls;
+  bool allow_insecure_remote = false;
+  std::string metrics_listen;  // host:port of /metrics; empty: none
+  bool channelz = false;
+  // Connections are asked to close after so long, so that clients find new
+  // replicas.
+  absl::Duration max_connection_age = absl::InfiniteDuration();
+
+  int64_t max_num_seqs = 64;  // sequences that run together
+  int64_t max_queue = 256;    // requests that wait
+  // How long prompts may hold up a step of the sequences that decode.
+  absl::Duration max_decode_stall = absl::Milliseconds(200);
+  // Captured rows that may wait for one request's reader.
+  int64_t capture_ring_bytes = 32 << 20;
+
+  // Running requests may finish for so long after SIGTERM.
+  absl::Duration drain_grace = absl::Seconds(25);
+  // A step that takes longer makes the server NOT_SERVING.
+  absl::Duration stall_after = absl::Seconds(120);
+};
+
+}  // namespace headrace
+
+#endif  // HEADRACE_SERVER_SERVER_OPTIONS_H_
