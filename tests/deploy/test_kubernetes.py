@@ -68,7 +68,7 @@ def test_every_selector_selects_the_pods_and_only_them(manifests, pod):
 
 def test_the_service_is_headless_and_reaches_the_port(manifests, container):
     service = manifests["Service"]["spec"]
-    (port,) = container["ports"]
+    port = container["ports"][0]
 
     assert service["clusterIP"] == "None"
     assert service["ports"][0]["port"] == port["containerPort"] == PORT
@@ -89,20 +89,22 @@ def test_a_slow_load_is_not_a_failed_start(container):
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 600
 
 
-def test_the_grace_period_covers_pause_and_drain(pod, container):
-    pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+def test_the_grace_period_covers_notice_and_drain(pod, container):
+    seconds = {name: int(value) for name, value in re.findall(
+        r"--(drain_\w+)=(\d+)s", " ".join(container["args"]))}
 
-    assert pod["terminationGracePeriodSeconds"] > pause + drain_seconds()
+    assert set(seconds) == {"drain_notice", "drain_grace"}
+    assert pod["terminationGracePeriodSeconds"] >= sum(seconds.values()) + 10
 
 
-def drain_seconds():
-    """The drain's longest time as the server declares it, else its documented 30 s."""
-    for file in (ROOT / "server").glob("*"):
-        if file.suffix in (".h", ".cc"):
-            found = re.search(r"drain\w*\W[^;]*?absl::Seconds\((\d+)\)", file.read_text(encoding="utf-8"))
-            if found:
-                return int(found[1])
-    return 30
+def test_every_flag_is_one_of_the_servers(container):
+    main = (ROOT / "server/main.cc").read_text(encoding="utf-8")
+    flags = set(re.findall(r"ABSL_FLAG\([^,]+,\s*(\w+),", main))
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    image = re.findall(r'"(--\w+)"', dockerfile_value(r"^CMD (.*)$"))
+
+    for argument in container["args"] + compose["services"]["headrace"]["command"] + image:
+        assert re.match(r"--(\w+)", argument)[1] in flags, argument
 
 
 def test_the_pod_is_hardened(pod, container):
@@ -144,11 +146,13 @@ def test_the_model_is_read_only(pod, container):
 
 def test_the_network_policy_lets_in_clients_and_lets_nothing_out(manifests, container):
     policy = manifests["NetworkPolicy"]["spec"]
-    (rule,) = policy["ingress"]
+    clients, metrics = policy["ingress"]
 
     assert policy["policyTypes"] == ["Ingress", "Egress"] and "egress" not in policy
-    assert [port["port"] for port in rule["ports"]] == [container["ports"][0]["name"]]
-    assert rule["from"] == [{"podSelector": {"matchLabels": {"headrace-client": "true"}}}]
+    assert [rule["ports"][0]["port"] for rule in (clients, metrics)] == [
+        port["name"] for port in container["ports"]]
+    assert clients["from"] == [{"podSelector": {"matchLabels": {"headrace-client": "true"}}}]
+    assert list(metrics["from"][0]) == ["namespaceSelector"]
 
 
 def test_a_rollout_or_a_node_drain_never_takes_all_replicas(manifests):
