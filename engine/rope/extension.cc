@@ -84,6 +84,7 @@ class ExtensionResolver {
   RopePairing pairing_;
   const RopeRequest& request_;
   int64_t needed_;
+  bool implies_factor_ = false;  // the request's method leaves it to be found
   RopeResolution resolution_;
 };
 
@@ -117,16 +118,16 @@ RopeParams ExtensionResolver::Scaled() {
     params.original_max_position_embeddings = FileOriginalLength(file_);
   }
   const int64_t original = *params.original_max_position_embeddings;
-  const bool implies_factor =
-      params.type == RopeType::kYarn || params.type == RopeType::kLongRope;
-  if (implies_factor && !params.factor.has_value() && original > 0) {
+  implies_factor_ =
+      !params.factor.has_value() &&
+      (params.type == RopeType::kYarn || params.type == RopeType::kLongRope);
+  if (implies_factor_ && original > 0) {
     if (request_.max_context > 0) {
-      params.factor = static_cast<double>(request_.max_context) /
-                      static_cast<double>(original);
+      params.factor = std::max(1.0, static_cast<double>(request_.max_context) /
+                                        static_cast<double>(original));
     } else if (params.type == RopeType::kYarn) {
       Violate(PathOf("factor"),
-              "is missing, and max_context is 0: YaRN needs "
-              "one of them");
+              "is missing, and max_context is 0: YaRN needs one of them");
     }
   }
   // The window that these two count on is the extended one.
@@ -193,12 +194,12 @@ void ExtensionResolver::CheckMaxContext(const RopeParams& params) {
     return;
   }
   if (asked == 0 || !resolution_.violations.empty()) return;
-  const double factor = params.factor.value_or(1.0);
   const int64_t original = OriginalLength(params);
-  if (request_.kind == Kind::kScaling && factor > 1 && original >= asked) {
-    const bool own =
-        request_.scaling.original_max_position_embeddings.has_value();
-    if (own) {
+  // LongRoPE has a list for short sequences too.
+  const bool extends = params.type != RopeType::kLongRope &&
+                       (params.factor.value_or(1.0) > 1 || implies_factor_);
+  if (request_.kind == Kind::kScaling && extends && original >= asked) {
+    if (request_.scaling.original_max_position_embeddings.has_value()) {
       Violate(PathOf("original_max_position_embeddings"),
               absl::StrCat("must be below max_context (", asked, "); is ",
                            original));
@@ -213,12 +214,15 @@ void ExtensionResolver::CheckMaxContext(const RopeParams& params) {
   // how else could one see what scaling is worth?
   if (request_.kind == Kind::kNone) return;
   const int64_t served = ServedLength(params);
-  if (asked > served) {
-    Violate("max_context",
-            absl::StrCat("must be at most ", served, ", what ",
-                         FindScalingMethod(params.type).name,
-                         " scaling of factor ", factor, " serves; is ", asked));
-  }
+  if (asked <= served) return;
+  const std::string server =
+      params.type == RopeType::kDefault
+          ? "the model serves without scaling"
+          : absl::StrCat(
+                FindScalingMethod(params.type).name, " scaling of factor ",
+                CompleteRopeParams(params).factor.value_or(1.0), " serves");
+  Violate("max_context", absl::StrCat("must be at most ", served, ", what ",
+                                      server, "; is ", asked));
 }
 
 int64_t ExtensionResolver::FrozenLength(const RopeParams& params) const {

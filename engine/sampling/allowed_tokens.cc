@@ -14,7 +14,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kAllowedTokensRule = {"allowed_token_ids",
-                                                   IsActive, Apply};
+constinit const SamplingRule kAllowedTokensRule = {IsActive, Apply};
 
 }  // namespace headrace

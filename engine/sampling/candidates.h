@@ -66,7 +66,7 @@ void Candidates::KeepIf(const Keep& keep) {
   if (kept == size()) return;
   MakeSparse();
   // Without a branch: what is kept follows no pattern that could be predicted.
-  for (size_t i = kept; i < size(); ++i) {
+  for (size_t i = kept + 1; i < size(); ++i) {
     const bool keeps = keep(i);
     ids_[kept] = ids_[i];
     logits_[kept] = logits_[i];

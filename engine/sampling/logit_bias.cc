@@ -22,6 +22,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kLogitBiasRule = {"logit_bias", IsActive, Apply};
+constinit const SamplingRule kLogitBiasRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -19,6 +19,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kMinPRule = {"min_p", IsActive, Apply};
+constinit const SamplingRule kMinPRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -20,6 +20,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kMinTokensRule = {"min_tokens", IsActive, Apply};
+constinit const SamplingRule kMinTokensRule = {IsActive, Apply};
 
 }  // namespace headrace

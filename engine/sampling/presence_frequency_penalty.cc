@@ -25,7 +25,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kPresenceFrequencyPenaltyRule = {
-    "presence_penalty, frequency_penalty", IsActive, Apply};
+constinit const SamplingRule kPresenceFrequencyPenaltyRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -24,7 +24,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kRepetitionPenaltyRule = {"repetition_penalty",
-                                                       IsActive, Apply};
+constinit const SamplingRule kRepetitionPenaltyRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace headrace {
@@ -40,7 +40,7 @@ class Validator {
 
 void CheckLogitBias(const std::vector<LogitBias>& biases,
                     Validator& validator) {
-  absl::flat_hash_map<int32_t, size_t> first_by_id;
+  std::unordered_map<int32_t, size_t> first_by_id;
   for (size_t i = 0; i < biases.size(); ++i) {
     const LogitBias& bias = biases[i];
     const std::string field = absl::StrCat("logit_bias[", i, "]");

@@ -24,7 +24,6 @@ struct RuleInputs {
 };
 
 struct SamplingRule {
-  const char* name;  // of its field in SamplingParams
   bool (*is_active)(const RuleInputs& inputs);
   // Leaves at least one candidate, unless it bans by id.
   void (*apply)(const RuleInputs& inputs, Candidates& candidates);

@@ -26,7 +26,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kTemperatureRule = {"temperature", IsActive,
-                                                 Apply};
+constinit const SamplingRule kTemperatureRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -3,11 +3,11 @@
 #ifndef HEADRACE_ENGINE_SAMPLING_TOKEN_HISTORY_H_
 #define HEADRACE_ENGINE_SAMPLING_TOKEN_HISTORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
-
-#include "absl/container/flat_hash_map.h"
 
 namespace headrace {
 
@@ -29,7 +29,7 @@ class TokenHistory {
   Entry& EntryOf(int32_t token);
 
   std::vector<Entry> entries_;
-  absl::flat_hash_map<int32_t, size_t> index_;
+  std::unordered_map<int32_t, size_t> index_;
 };
 
 }  // namespace headrace

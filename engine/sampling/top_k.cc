@@ -44,6 +44,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kTopKRule = {"top_k", IsActive, Apply};
+constinit const SamplingRule kTopKRule = {IsActive, Apply};
 
 }  // namespace headrace

@@ -32,6 +32,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kTopPRule = {"top_p", IsActive, Apply};
+constinit const SamplingRule kTopPRule = {IsActive, Apply};
 
 }  // namespace headrace

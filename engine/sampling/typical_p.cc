@@ -41,6 +41,6 @@ void Apply(const RuleInputs& inputs, Candidates& candidates) {
 
 }  // namespace
 
-constinit const SamplingRule kTypicalPRule = {"typical_p", IsActive, Apply};
+constinit const SamplingRule kTypicalPRule = {IsActive, Apply};
 
 }  // namespace headrace

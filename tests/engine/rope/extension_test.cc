@@ -12,7 +12,6 @@ namespace headrace {
 namespace {
 
 using Kind = RopeRequest::Kind;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -262,8 +261,8 @@ TEST(ExtensionTest, AutoNeverWeakensTheFilesScaling) {
 
 TEST(ExtensionTest, MaxContextIsHeldToWhatTheMethodServes) {
   EXPECT_THAT(Violations(SmallModel(), {.max_context = 600}),
-              ElementsAre(AllOf(HasSubstr("max_context"), HasSubstr("600"),
-                                HasSubstr("512"))));
+              ElementsAre("max_context must be at most 512, what the model "
+                          "serves without scaling; is 600"));
   RopeRequest linear = Scaling(RopeType::kLinear, 4);
   linear.max_context = 2049;
   EXPECT_THAT(Violations(SmallModel(), linear),
@@ -289,9 +288,29 @@ TEST(ExtensionTest, OriginalLengthMustBeBelowTheExtendedOne) {
 
   request.scaling.original_max_position_embeddings.reset();
   request.max_context = 512;
+  const std::string too_short =
+      "max_context must be above the original length (512) to extend it; is ";
   EXPECT_THAT(Violations(SmallModel(), request),
-              ElementsAre("max_context must be above the original length "
-                          "(512) to extend it; is 512"));
+              ElementsAre(too_short + "512"));
+  request.scaling.factor.reset();  // 1 by max_context
+  EXPECT_THAT(Violations(SmallModel(), request),
+              ElementsAre(too_short + "512"));
+  request.max_context = 100;
+  EXPECT_THAT(Violations(SmallModel(), request),
+              ElementsAre(too_short + "100"));
+}
+
+TEST(ExtensionTest, MaxContextMayChooseTheShortListOfLongRope) {
+  RopeRequest request = Scaling(RopeType::kLongRope, 4);
+  request.scaling.short_factor = {1, 1, 1, 1};
+  request.scaling.long_factor = {1, 2, 3, 4};
+  request.max_context = 512;
+
+  EXPECT_EQ(Resolve(SmallModel(), request, 5).inv_freqs,
+            OfFile(SmallModel()).inv_freqs);
+  request.max_context = 513;
+  EXPECT_NE(Resolve(SmallModel(), request, 5).inv_freqs,
+            OfFile(SmallModel()).inv_freqs);
 }
 
 TEST(ExtensionTest, MeaninglessFactorsAreRefused) {
