@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -45,8 +45,8 @@ class StopSignals {
   // Waits for a signal, true, or for `other_fd` to become readable.
   bool WaitOr(int other_fd) const {
     while (true) {
-      std::array<pollfd, 2> fds = {{{.fd = fd_, .events = POLLIN},
-                                    {.fd = other_fd, .events = POLLIN}}};
+      std::array<pollfd, 2> fds = {
+          {{.fd = fd_, .events = POLLIN}, {.fd = other_fd, .events = POLLIN}}};
       if (poll(fds.data(), fds.size(), /*timeout=*/-1) <= 0) continue;
       if ((fds[0].revents & POLLIN) != 0) {
         signalfd_siginfo info;
@@ -91,11 +91,11 @@ class BackgroundTask {
 };
 
 void ShowProgress(const LoadProgress& progress) {
-  std::fputs(absl::StrFormat("\r\033[Kloading: %3.0f %% (%s)",
-                             100 * progress.fraction,
-                             std::string(progress.stage))
-                 .c_str(),
-             stderr);
+  std::fputs(
+      absl::StrFormat("\r\033[Kloading: %3.0f %% (%s)", 100 * progress.fraction,
+                      std::string(progress.stage))
+          .c_str(),
+      stderr);
   if (progress.fraction >= 1) std::fputs("\r\033[K", stderr);
 }
 
@@ -105,9 +105,8 @@ int Complain(const absl::Status& status) {
   return EXIT_FAILURE;
 }
 
-// The engine; nullopt when a signal came first.
-std::optional<absl::StatusOr<std::unique_ptr<Engine>>> Load(
-    EngineOptions options, const StopSignals& signals) {
+absl::StatusOr<std::unique_ptr<Engine>> Load(EngineOptions options,
+                                             const StopSignals& signals) {
   if (isatty(STDERR_FILENO) == 1) options.on_progress = ShowProgress;
   absl::StatusOr<std::unique_ptr<Engine>> engine;
   BackgroundTask load([&] { engine = Engine::Create(std::move(options)); });
@@ -119,13 +118,14 @@ std::optional<absl::StatusOr<std::unique_ptr<Engine>>> Load(
   return engine;
 }
 
-void DrainOnSignal(Server& server, absl::Duration grace,
+void DrainOnSignal(Server& server, const ServerOptions& options,
                    const StopSignals& signals) {
   const int never_fd = eventfd(0, EFD_CLOEXEC);
   signals.WaitOr(never_fd);
   close(never_fd);
   LOG(INFO) << "draining";
-  const BackgroundTask drain([&] { server.Drain(grace); });
+  const BackgroundTask drain(
+      [&] { server.Drain(options.drain_notice, options.drain_grace); });
   while (signals.WaitOr(drain.done_fd())) server.Hurry();
 }
 
@@ -135,17 +135,17 @@ int RunServer(ServerOptions options) {
   const StopSignals signals;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Open(options);
   if (!server.ok()) return Complain(server.status());
-  auto engine = Load(options.engine, signals);
-  if (!engine->ok()) return Complain(engine->status());
-  for (const std::string& warning : (**engine)->model().warnings) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      Load(options.engine, signals);
+  if (!engine.ok()) return Complain(engine.status());
+  for (const std::string& warning : (*engine)->model().warnings) {
     LOG(WARNING) << warning;
   }
-  const absl::Status serving = (*server)->Serve(std::move(**engine));
-  if (!serving.ok()) return Complain(serving);
+  (*server)->Serve(*std::move(engine));
   LineWriter ready_line(STDOUT_FILENO, MakeReadyLine(**server));
   ready_line.Wait(absl::Milliseconds(50));
   (*server)->SetReady();
-  DrainOnSignal(**server, options.drain_grace, signals);
+  DrainOnSignal(**server, options, signals);
   server->reset();
   LOG(INFO) << "stopped";
   return EXIT_SUCCESS;

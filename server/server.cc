@@ -14,7 +14,6 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 #include "server/auth/credentials.h"
-#include "server/metric_samples.h"
 
 namespace headrace {
 
@@ -44,11 +43,10 @@ constexpr int64_t kGrpcMemoryShare = 8;
 constexpr int64_t kMinGrpcMemory = int64_t{64} << 20;
 constexpr int64_t kMaxGrpcMemory = int64_t{2} << 30;
 
-grpc::ResourceQuota MakeQuota() {
-  const int64_t memory = ReadResourceLimits().memory_bytes / kGrpcMemoryShare;
-  grpc::ResourceQuota quota("headrace");
-  quota.Resize(std::clamp(memory, kMinGrpcMemory, kMaxGrpcMemory));
-  return quota;
+size_t GrpcMemoryBytes() {
+  return static_cast<size_t>(
+      std::clamp(ReadResourceLimits().memory_bytes / kGrpcMemoryShare,
+                 kMinGrpcMemory, kMaxGrpcMemory));
 }
 
 // Tolerant of clients that ping through a long prefill; notices dead ones.
@@ -61,10 +59,9 @@ void SetChannelArguments(const ServerOptions& options,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   if (options.max_connection_age < absl::InfiniteDuration()) {
-    builder.AddChannelArgument(
-        GRPC_ARG_MAX_CONNECTION_AGE_MS,
-        static_cast<int>(
-            absl::ToInt64Milliseconds(options.max_connection_age)));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               static_cast<int>(absl::ToInt64Milliseconds(
+                                   options.max_connection_age)));
   }
   if (options.channelz) {
     builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
@@ -85,10 +82,10 @@ absl::Status CheckOptions(const ServerOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_queue: must be at least 1; is ", options.max_queue));
   }
-  if (options.capture_ring_bytes < 1) {
+  if (options.max_capture_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("capture_ring_bytes: must be at least 1; is ",
-                     options.capture_ring_bytes));
+        absl::StrCat("max_capture_bytes: must be at least 1; is ",
+                     options.max_capture_bytes));
   }
   return CheckExposure(options.listen, options.tls,
                        options.allow_insecure_remote);
@@ -112,6 +109,8 @@ Server::Server(ServerOptions options)
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  ASSIGN_OR_RETURN(server->metrics_,
+                   Metrics::Create(server->options_.metrics_listen));
   RETURN_IF_ERROR(server->Listen());
   server->health_.Set(kLiveness, true);
   server->watcher_ = std::thread([raw = server.get()] { raw->WatchLoop(); });
@@ -125,7 +124,8 @@ absl::Status Server::Listen() {
   if (options_.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, builder);
-  builder.SetResourceQuota(MakeQuota());
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("headrace").Resize(GrpcMemoryBytes()));
   std::vector<int> ports(options_.listen.size());
   for (size_t i = 0; i < ports.size(); ++i) {
     builder.AddListeningPort(options_.listen[i], credentials, &ports[i]);
@@ -134,18 +134,20 @@ absl::Status Server::Listen() {
   builder.RegisterService(&model_service_);
   builder.RegisterService(&health_);
   grpc_server_ = builder.BuildAndStart();
+  const auto closed = std::find(ports.begin(), ports.end(), 0);
+  if (closed != ports.end() || grpc_server_ == nullptr) {
+    const size_t i = std::min<size_t>(closed - ports.begin(), ports.size() - 1);
+    return absl::UnavailableError(
+        absl::StrCat("listen: cannot open ", options_.listen[i],
+                     ": it is taken, or no address of this machine"));
+  }
   for (size_t i = 0; i < ports.size(); ++i) {
-    if (grpc_server_ == nullptr || ports[i] == 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "listen: cannot open ", options_.listen[i],
-          ": it is taken, or no address of this machine"));
-    }
     addresses_.push_back(WithPort(options_.listen[i], ports[i]));
   }
   return absl::OkStatus();
 }
 
-absl::Status Server::Serve(std::unique_ptr<Engine> engine) {
+void Server::Serve(std::unique_ptr<Engine> engine) {
   engine_ = std::move(engine);
   const KvCacheStats kv_cache = engine_->kv_cache();
   BatchLoopOptions loop_options{
@@ -154,7 +156,7 @@ absl::Status Server::Serve(std::unique_ptr<Engine> engine) {
                              .max_decode_stall = options_.max_decode_stall},
                   .on_request_done =
                       [this](const RequestRecord& record) {
-                        ObserveRequest(record, metrics_);
+                        metrics_->Count(record);
                       }},
       .max_queue = options_.max_queue};
   {
@@ -165,20 +167,12 @@ absl::Status Server::Serve(std::unique_ptr<Engine> engine) {
   model_.context = {
       .engine = engine_.get(),
       .kv_cache_rows = kv_cache.total_blocks * kv_cache.block_size,
-      .max_ring_bytes = options_.capture_ring_bytes,
+      .max_ring_bytes = options_.max_capture_bytes,
       .random_seed = [] { return absl::Uniform<uint64_t>(absl::BitGen()); },
       .build = BuildName()};
   model_.loop = loop_.get();
   rpc_.Serve(&model_);
-  return ListenMetrics();
-}
-
-absl::Status Server::ListenMetrics() {
-  if (options_.metrics_listen.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(metrics_address_,
-                   metrics_.Listen(options_.metrics_listen,
-                                   [this] { return ToSamples(stats()); }));
-  return absl::OkStatus();
+  metrics_->Watch([this] { return stats(); });
 }
 
 void Server::SetReady() {
@@ -209,11 +203,14 @@ void Server::WatchLoop() {
   }
 }
 
-void Server::Drain(absl::Duration grace) {
+void Server::Drain(absl::Duration notice, absl::Duration grace) {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(draining_, true)) return;
     UpdateHealth();
+    if (loop_ != nullptr) {
+      mutex_.AwaitWithTimeout(absl::Condition(&hurried_), notice);
+    }
   }
   if (loop_ != nullptr) {
     loop_->BeginDrain();
@@ -228,16 +225,18 @@ void Server::Drain(absl::Duration grace) {
 
 void Server::Hurry() {
   absl::MutexLock lock(&mutex_);
+  hurried_ = true;
   if (loop_ != nullptr) loop_->CancelAll();
 }
 
 Server::~Server() {
-  Drain(absl::ZeroDuration());
+  Drain(absl::ZeroDuration(), absl::ZeroDuration());
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
   }
   if (watcher_.joinable()) watcher_.join();
+  if (metrics_ != nullptr) metrics_->Watch(nullptr);
   grpc_server_.reset();
 }
 

@@ -37,18 +37,19 @@ class Server {
   // The ports that were opened, as clients dial them.
   const std::vector<std::string>& addresses() const { return addresses_; }
   // Where /metrics is; empty without.
-  const std::string& metrics_address() const { return metrics_address_; }
+  const std::string& metrics_address() const { return metrics_->address(); }
 
   // Answers calls with this engine.
-  absl::Status Serve(std::unique_ptr<Engine> engine);
+  void Serve(std::unique_ptr<Engine> engine);
   // Health says SERVING from now on.
   void SetReady();
   const Engine& engine() const { return *engine_; }
   BatchStats stats() const { return loop_->stats(); }
 
-  // NOT_SERVING first; running requests may finish within `grace`, then they
-  // are cancelled, and the ports close.
-  void Drain(absl::Duration grace);
+  // NOT_SERVING first, while everything goes on for `notice`; then running
+  // requests may finish within `grace`, the rest is cancelled, and the ports
+  // close.
+  void Drain(absl::Duration notice, absl::Duration grace);
   // Ends the grace of a Drain() on another thread. Thread-safe.
   void Hurry();
 
@@ -56,7 +57,6 @@ class Server {
   explicit Server(ServerOptions options);
 
   absl::Status Listen();
-  absl::Status ListenMetrics();
 
   // Health follows the loop: a step that hangs is not serving.
   void WatchLoop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -64,10 +64,9 @@ class Server {
 
   const ServerOptions options_;
   std::vector<std::string> addresses_;
-  std::string metrics_address_;
 
   // In order of dependence: gRPC's server, which calls all of them, is last.
-  Metrics metrics_;
+  std::unique_ptr<Metrics> metrics_;
   HealthService health_;
   RpcContext rpc_;
   InferenceService inference_service_{&rpc_};
@@ -81,6 +80,7 @@ class Server {
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurried_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watcher_;
 };

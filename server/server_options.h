@@ -30,10 +30,12 @@ struct ServerOptions {
   // How long prompts may hold up a step of the sequences that decode.
   absl::Duration max_decode_stall = absl::Milliseconds(200);
   // Captured rows that may wait for one request's reader.
-  int64_t capture_ring_bytes = 32 << 20;
+  int64_t max_capture_bytes = 32 << 20;
 
-  // Running requests may finish for so long after SIGTERM.
-  absl::Duration drain_grace = absl::Seconds(25);
+  // After SIGTERM: how long NOT_SERVING is shown before new requests are
+  // refused, and how long running ones may go on after that.
+  absl::Duration drain_notice = absl::ZeroDuration();
+  absl::Duration drain_grace = absl::Seconds(30);
   // A step that takes longer makes the server NOT_SERVING.
   absl::Duration stall_after = absl::Seconds(120);
 };

@@ -62,13 +62,13 @@ absl::Status CheckKey(const TlsOptions& options, const std::string& key_pem,
       PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
   if (key == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tls_key: ", options.private_key_file,
+        absl::StrCat("tls_key_file: ", options.private_key_file,
                      " holds no private key in PEM form"));
   }
   const CertificatePtr certificate = ParseCertificate(certificate_pem);
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tls_key: ", options.private_key_file,
+        absl::StrCat("tls_key_file: ", options.private_key_file,
                      " is not the key of ", options.certificate_file));
   }
   return absl::OkStatus();
@@ -80,18 +80,18 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsOptions& options) {
   if (!options.enabled()) return grpc::InsecureServerCredentials();
   ASSIGN_OR_RETURN(std::string certificate,
-                   ReadFile("tls_certificate", options.certificate_file));
-  RETURN_IF_ERROR(CheckCertificate("tls_certificate", options.certificate_file,
-                                   certificate));
+                   ReadFile("tls_cert_file", options.certificate_file));
+  RETURN_IF_ERROR(
+      CheckCertificate("tls_cert_file", options.certificate_file, certificate));
   ASSIGN_OR_RETURN(std::string key,
-                   ReadFile("tls_key", options.private_key_file));
+                   ReadFile("tls_key_file", options.private_key_file));
   RETURN_IF_ERROR(CheckKey(options, key, certificate));
   grpc::SslServerCredentialsOptions ssl;
   if (!options.client_ca_file.empty()) {
     ASSIGN_OR_RETURN(ssl.pem_root_certs,
-                     ReadFile("tls_client_ca", options.client_ca_file));
-    RETURN_IF_ERROR(CheckCertificate("tls_client_ca", options.client_ca_file,
-                                     ssl.pem_root_certs));
+                     ReadFile("tls_client_ca_file", options.client_ca_file));
+    RETURN_IF_ERROR(CheckCertificate(
+        "tls_client_ca_file", options.client_ca_file, ssl.pem_root_certs));
     ssl.client_certificate_request =
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
   }
@@ -116,7 +116,7 @@ absl::Status CheckExposure(const std::vector<std::string>& addresses,
     return absl::InvalidArgumentError(absl::StrCat(
         "listen: ", address,
         " is open to other machines without TLS; give "
-        "--tls_certificate and --tls_key, or --allow_insecure_remote"));
+        "--tls_cert_file and --tls_key_file, or --allow_insecure_remote"));
   }
   return absl::OkStatus();
 }

@@ -155,6 +155,7 @@ struct Metrics::Parts {
           .Help("Requests that ended, by gRPC status code.")
           .Register(*registry);
   std::unique_ptr<prometheus::Exposer> exposer;
+  std::string address;
 };
 
 Metrics::Metrics(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -170,11 +171,16 @@ absl::StatusOr<std::unique_ptr<Metrics>> Metrics::Create(
       return absl::UnavailableError(absl::StrCat("cannot serve metrics on ",
                                                  address, ": ", error.what()));
     }
+    const std::vector<int> ports = parts->exposer->GetListeningPorts();
+    parts->address = absl::StrCat(address.substr(0, address.rfind(':')), ":",
+                                  ports.empty() ? 0 : ports.front());
     parts->exposer->RegisterCollectable(parts->snapshot);
     parts->exposer->RegisterCollectable(parts->registry);
   }
   return std::unique_ptr<Metrics>(new Metrics(std::move(parts)));
 }
+
+const std::string& Metrics::address() const { return parts_->address; }
 
 void Metrics::Watch(std::function<BatchStats()> stats) {
   parts_->snapshot->Watch(std::move(stats));

@@ -20,6 +20,9 @@ class Metrics {
       const std::string& address);
   ~Metrics();
 
+  // host:port of /metrics, with the port that was chosen; empty without.
+  const std::string& address() const;
+
   // Gauges and counters are read from `stats` at every scrape.
   void Watch(std::function<BatchStats()> stats);
   // Histograms take each request when it has ended.
