@@ -1,8 +1,4 @@
 """The package against a running server."""
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -120,30 +116,3 @@ def test_tokens_round_trip(client):
     ids = client.tokenize("Hello, w\u00f6rld")
 
     assert client.detokenize(ids) == "Hello, w\u00f6rld"
-
-
-FORKED = """
-import multiprocessing, sys
-import headrace
-
-address = sys.argv[1]
-client = headrace.Client(address)
-before = client.generate_text([75, 104], max_tokens=2, temperature=0)
-
-def inherited(_):
-    return client.generate_text([75, 104], max_tokens=2, temperature=0)
-
-def fresh(_):
-    return headrace.Client(address).generate_text([75, 104], max_tokens=2, temperature=0)
-
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    assert pool.map_async(fresh, range(2)).get(20) == [before] * 2
-    assert pool.map_async(inherited, range(2)).get(20) == [before] * 2
-assert client.generate_text([75, 104], max_tokens=2, temperature=0) == before
-"""
-
-
-def test_a_client_works_after_a_fork(address):
-    # In a program of its own: a fork must not inherit pytest's threads.
-    environment = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "1", "GRPC_POLL_STRATEGY": "poll"}
-    subprocess.run([sys.executable, "-c", FORKED, address], timeout=60, check=True, env=environment)
