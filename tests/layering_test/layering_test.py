@@ -61,7 +61,7 @@ ARROWS = {
         "server/batching/retry_after.h", "proto", ENGINE_PUBLIC,
     ),
     "server/auth": (STATUS,),
-    "server/metrics": (STATUS,),
+    "server/metrics": ("server/batching/batch_stats.h", STATUS),
     "server/rpc": (
         "server/batching", "server/convert", "server/auth", "server/metrics",
         "proto", ENGINE_PUBLIC,
