@@ -12,8 +12,7 @@ namespace {
 // The first detail of type T that the server sent.
 template <typename T>
 std::optional<T> FindDetail(const absl::Status& status) {
-  const auto payload =
-      status.GetPayload(internal::kStatusDetailsUrl);
+  const auto payload = status.GetPayload(internal::kStatusDetailsUrl);
   google::rpc::Status details;
   if (!payload.has_value() || !details.ParseFromString(std::string(*payload))) {
     return std::nullopt;
