@@ -83,34 +83,39 @@ const ActivationArray* ActivationTable::Find(v1::HookPoint hook,
   return found == arrays_.end() ? nullptr : &found->second;
 }
 
-absl::Status ActivationTable::Verify(int64_t& checked) const {
-  struct Identity {
-    v1::HookPoint before, write, after;
-  };
-  constexpr Identity kIdentities[] = {
-      {v1::HOOK_POINT_RESID_PRE, v1::HOOK_POINT_ATTN_OUT,
-       v1::HOOK_POINT_RESID_MID},
-      {v1::HOOK_POINT_RESID_MID, v1::HOOK_POINT_MLP_OUT,
-       v1::HOOK_POINT_RESID_POST}};
-  for (const auto& [key, after] : arrays_) {
-    for (const Identity& identity : kIdentities) {
-      if (identity.after != key.first) continue;
-      const ActivationArray* before = Find(identity.before, key.second);
-      const ActivationArray* write = Find(identity.write, key.second);
-      if (before == nullptr || write == nullptr) continue;
-      for (int64_t r = 0; r < after.rows(); ++r, ++checked) {
-        for (int64_t i = 0; i < after.width; ++i) {
-          const float sum = before->row(r)[i] + write->row(r)[i];
-          if (sum == after.row(r)[i]) continue;
-          return absl::DataLossError(absl::StrCat(
-              v1::HookPoint_Name(identity.before), " + ",
-              v1::HookPoint_Name(identity.write),
-              " != ", v1::HookPoint_Name(identity.after), " at layer ",
-              key.second, ", position ",
-              after.positions[static_cast<size_t>(r)], ", dimension ", i));
-        }
-      }
+absl::Status ActivationTable::VerifySum(v1::HookPoint before,
+                                        v1::HookPoint write,
+                                        v1::HookPoint after, int64_t layer,
+                                        int64_t& checked) const {
+  const ActivationArray* parts[] = {Find(before, layer), Find(write, layer),
+                                    Find(after, layer)};
+  for (const ActivationArray* part : parts) {
+    if (part == nullptr) return absl::OkStatus();
+  }
+  for (int64_t r = 0; r < parts[2]->rows(); ++r, ++checked) {
+    for (int64_t i = 0; i < parts[2]->width; ++i) {
+      const float sum = parts[0]->row(r)[i] + parts[1]->row(r)[i];
+      if (sum == parts[2]->row(r)[i]) continue;
+      return absl::DataLossError(absl::StrCat(
+          v1::HookPoint_Name(before), " + ", v1::HookPoint_Name(write),
+          " != ", v1::HookPoint_Name(after), " at layer ", layer, ", position ",
+          parts[2]->positions[static_cast<size_t>(r)], ", dimension ", i));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ActivationTable::Verify(int64_t& checked) const {
+  for (const auto& [key, unused] : arrays_) {
+    absl::Status status;
+    if (key.first == v1::HOOK_POINT_RESID_MID) {
+      status = VerifySum(v1::HOOK_POINT_RESID_PRE, v1::HOOK_POINT_ATTN_OUT,
+                         v1::HOOK_POINT_RESID_MID, key.second, checked);
+    } else if (key.first == v1::HOOK_POINT_RESID_POST) {
+      status = VerifySum(v1::HOOK_POINT_RESID_MID, v1::HOOK_POINT_MLP_OUT,
+                         v1::HOOK_POINT_RESID_POST, key.second, checked);
+    }
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

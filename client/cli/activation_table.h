@@ -42,6 +42,11 @@ class ActivationTable {
   absl::Status Verify(int64_t& checked) const;
 
  private:
+  // before + write == after in every row of one layer, if all three are here.
+  absl::Status VerifySum(v1::HookPoint before, v1::HookPoint write,
+                         v1::HookPoint after, int64_t layer,
+                         int64_t& checked) const;
+
   std::map<Key, ActivationArray> arrays_;
   uint64_t next_chunk_ = 0;
 };

@@ -2,6 +2,7 @@
 // server under a number of clients at once.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <mutex>
@@ -80,6 +81,7 @@ absl::StatusOr<std::vector<Sample>> RunAll(client::Client& client,
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(options.bench.concurrency));
   for (int t = 0; t < options.bench.concurrency; ++t) {
     threads.emplace_back(work);
   }
@@ -91,8 +93,8 @@ absl::StatusOr<std::vector<Sample>> RunAll(client::Client& client,
 nlohmann::ordered_json Percentiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto at = [&](double q) {
-    return values[static_cast<size_t>(
-        q * static_cast<double>(values.size() - 1) + 0.5)];
+    const double rank = q * static_cast<double>(values.size() - 1);
+    return values[static_cast<size_t>(std::lround(rank))];
   };
   return {{"p50", at(0.5)}, {"p90", at(0.9)}, {"p99", at(0.99)}};
 }
@@ -157,7 +159,7 @@ absl::Status RunBench(client::Client& client, const CliOptions& options) {
   const nlohmann::ordered_json report =
       Report(*samples, absl::ToDoubleSeconds(absl::Now() - start), options);
   if (options.json) {
-    std::cout << report.dump() << std::endl;
+    std::cout << report.dump() << "\n" << std::flush;
   } else {
     Print(report);
   }

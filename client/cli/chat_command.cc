@@ -31,7 +31,7 @@ absl::StatusOr<std::string> Answer(client::Client& client,
     std::cout << text << std::flush;
     answer += text;
   }
-  std::cout << std::endl;
+  std::cout << "\n" << std::flush;
   const absl::Status status = stream->Finish();
   // An answer that was cut short by Ctrl-C is part of the history.
   if (!status.ok() && !interrupt.interrupted()) return status;
@@ -57,7 +57,7 @@ absl::Status RunChat(client::Client& client, const CliOptions& options) {
     if (!answer.ok()) return answer.status();
     AddMessage(chat, "assistant", *std::move(answer));
   }
-  if (terminal) std::cout << std::endl;
+  if (terminal) std::cout << "\n" << std::flush;
   return absl::OkStatus();
 }
 

@@ -124,7 +124,7 @@ absl::Status RunContextReport(client::Client& client,
                    {"mean_loss", curve.mean_loss},
                    {"bucket_end", curve.bucket_end}});
   }
-  std::cout << out.dump() << std::endl;
+  std::cout << out.dump() << "\n" << std::flush;
   return absl::OkStatus();
 }
 

@@ -41,7 +41,7 @@ absl::Status RunGenerate(client::Client& client, const CliOptions& options) {
     }
     if (!std::cout) return absl::OkStatus();  // the reader has gone
   }
-  if (!options.json) std::cout << std::endl;
+  if (!options.json) std::cout << "\n" << std::flush;
   return stream->Finish();
 }
 

@@ -50,7 +50,7 @@ absl::Status RunHealth(client::Client& client, const CliOptions& options) {
   const auto status = client.Health(service);
   if (!status.ok()) return status.status();
   if (*status == client::ServingStatus::kServing) {
-    std::cout << "SERVING" << std::endl;
+    std::cout << "SERVING" << "\n" << std::flush;
     return absl::OkStatus();
   }
   return absl::UnavailableError(*status == client::ServingStatus::kNotServing

@@ -15,7 +15,7 @@ absl::Status PrintJsonLine(const google::protobuf::Message& message) {
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &text, print);
   if (!status.ok()) return absl::InternalError(status.ToString());
-  std::cout << text << std::endl;
+  std::cout << text << "\n" << std::flush;
   return absl::OkStatus();
 }
 

@@ -28,7 +28,7 @@ absl::Status RunTokenize(client::Client& client, const CliOptions& options) {
     std::cout << separator << id;
     separator = ",";
   }
-  std::cout << std::endl;
+  std::cout << "\n" << std::flush;
   return absl::OkStatus();
 }
 
@@ -46,7 +46,7 @@ absl::Status RunDetokenize(client::Client& client, const CliOptions& options) {
   const auto response = client.Detokenize(request);
   if (!response.ok()) return response.status();
   if (options.json) return PrintJsonLine(*response);
-  std::cout << response->data() << std::endl;
+  std::cout << response->data() << "\n" << std::flush;
   return absl::OkStatus();
 }
 
