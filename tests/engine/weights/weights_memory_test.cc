@@ -44,6 +44,13 @@ void CountedDelete(void* p) {
 
 void* operator new(size_t size) { return CountedNew(size); }
 void* operator new[](size_t size) { return CountedNew(size); }
+// Sanitizers have their own of these, which would not pair with our delete.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return CountedNew(size);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return CountedNew(size);
+}
 void operator delete(void* p) noexcept { CountedDelete(p); }
 void operator delete[](void* p) noexcept { CountedDelete(p); }
 void operator delete(void* p, size_t) noexcept { CountedDelete(p); }
