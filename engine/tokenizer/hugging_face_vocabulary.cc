@@ -21,8 +21,9 @@ constexpr std::string_view kNamedTokens[] = {
     "bos_token", "eos_token", "unk_token", "sep_token",
     "pad_token", "cls_token", "mask_token"};
 
-absl::StatusOr<int64_t> CheckIdSize(std::string_view path, int64_t id) {
-  if (id >= 0 && id < kMaxVocabSize) return id;
+bool IsPossibleId(int64_t id) { return id >= 0 && id < kMaxVocabSize; }
+
+absl::Status ImpossibleId(std::string_view path, int64_t id) {
   return absl::DataLossError(absl::StrFormat("%s has id %d, wanted 0 to %d",
                                              path, id, kMaxVocabSize - 1));
 }
@@ -73,19 +74,20 @@ absl::Status HfVocabulary::AddModelPieces(const JsonReader& model) {
   model_ids_.reserve(vocab.object().size());
   std::vector<bool> taken;
   for (const auto& [text, value] : vocab.object().items()) {
-    const std::string path = vocab.PathOf(Quote(text));
     if (!value.is_number_integer()) {
       return vocab.Mismatch(Quote(text), value, "integer");
     }
-    ASSIGN_OR_RETURN(const int64_t id, CheckIdSize(path, value.get<int64_t>()));
+    const auto id = value.get<int64_t>();
+    if (!IsPossibleId(id)) return ImpossibleId(vocab.PathOf(Quote(text)), id);
     if (id >= size_) {
       size_ = id + 1;
       texts_.resize(size_);
       taken.resize(size_, false);
     }
     if (taken[id]) {
-      return absl::DataLossError(absl::StrFormat(
-          "%s: the id %d is that of %s too", path, id, Quote(texts_[id])));
+      return absl::DataLossError(
+          absl::StrFormat("%s: the id %d is that of %s too",
+                          vocab.PathOf(Quote(text)), id, Quote(texts_[id])));
     }
     taken[id] = true;
     const auto [entry, is_new] =
@@ -109,7 +111,7 @@ absl::Status HfVocabulary::AddToken(const ordered_json& entry,
   const std::optional<int32_t> known = Find(token.content);
   if (!id) id = known;
   if (!id) return absl::DataLossError(absl::StrCat(path, ".id is missing"));
-  RETURN_IF_ERROR(CheckIdSize(path, *id).status());
+  if (!IsPossibleId(*id)) return ImpossibleId(path, *id);
   if (known && *known != *id) {
     return absl::DataLossError(
         absl::StrFormat("%s: %s has id %d, but %d elsewhere", path,
