@@ -1,6 +1,5 @@
 #include "engine/rope/rope_validation.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -13,10 +12,6 @@
 
 namespace headrace {
 namespace {
-
-bool Contains(std::span<const RopeFieldId> ids, RopeFieldId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
 
 void CheckDimensions(const RopeParams& params,
                      std::vector<FieldViolation>& violations) {
@@ -75,10 +70,7 @@ RopeParams CompleteRopeParams(const RopeParams& params) {
   const ScalingMethod& method = FindScalingMethod(params.type);
   RopeParams complete = params;
   for (const RopeField& field : RopeFields()) {
-    if (!Contains(method.required_fields, field.id) &&
-        !Contains(method.optional_fields, field.id)) {
-      Unset(field, complete);
-    }
+    if (!UsesField(method, field.id)) Unset(field, complete);
   }
   method.fill_defaults(complete);
   return complete;

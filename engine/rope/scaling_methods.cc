@@ -1,5 +1,6 @@
 #include "engine/rope/scaling_methods.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -23,6 +24,13 @@ std::span<const ScalingMethod* const> ScalingMethods() { return kMethods; }
 
 const ScalingMethod& FindScalingMethod(RopeType type) {
   return *kMethods[static_cast<size_t>(type)];
+}
+
+bool UsesField(const ScalingMethod& method, RopeFieldId id) {
+  const auto has = [id](std::span<const RopeFieldId> ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  return has(method.required_fields) || has(method.optional_fields);
 }
 
 }  // namespace headrace

@@ -53,6 +53,8 @@ extern const ScalingMethod kProportionalRope;
 // In the order of RopeType.
 std::span<const ScalingMethod* const> ScalingMethods();
 const ScalingMethod& FindScalingMethod(RopeType type);
+// Does the method need or take this field?
+bool UsesField(const ScalingMethod& method, RopeFieldId id);
 
 }  // namespace headrace
 
