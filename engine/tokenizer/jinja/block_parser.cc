@@ -132,6 +132,9 @@ absl::Status JinjaParser::ParseSignature(MacroDefinition& macro) {
         macro.parameters.end()) {
       return Error(line, Concat("two parameters are named '", name, "'"));
     }
+    if (macro.parameters.size() == kMaxArguments) {
+      return Error(line, "a macro has too many parameters");
+    }
     assigned_names_.insert(name);
     macro.parameters.push_back(id);
     if (TakeOperator("=")) {

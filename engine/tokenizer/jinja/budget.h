@@ -13,9 +13,9 @@
 namespace headrace {
 
 struct JinjaLimits {
-  // Evaluated nodes, list items and 64-byte pieces of text, read or made: so
-  // this bounds time and memory.
-  int64_t max_steps = 1'000'000;
+  // Evaluated nodes, and what the values they read and make cost: so this
+  // bounds time and memory (to about 64 MiB).
+  int64_t max_steps = 4'000'000;
   // The output, and any one string.
   size_t max_text_bytes = size_t{4} << 20;
   // As jinja2's sandbox.
@@ -40,14 +40,25 @@ class JinjaBudget {
         Concat("needs more than ", limits_.max_steps, " steps"));
   }
 
-  // Pays for text that is read or made.
-  absl::Status ChargeText(size_t bytes) {
+  // Pays for looking through a text.
+  absl::Status ChargeRead(size_t bytes) {
     return Charge(1 + static_cast<int64_t>(bytes / 64));
   }
-
-  // Pays for cutting a text into this many: each becomes a string of its own.
-  absl::Status ChargeParts(size_t count) {
+  // Pays for looking for one of this many names or keys.
+  absl::Status ChargeSearch(size_t count) {
+    return Charge(static_cast<int64_t>(count / 16));
+  }
+  // These pay for memory: more than 4 steps for 64 bytes. For a text.
+  absl::Status ChargeMade(size_t bytes) {
+    return Charge(1 + static_cast<int64_t>(bytes / 16));
+  }
+  // For items of a list.
+  absl::Status ChargeItems(size_t count) {
     return Charge(4 * static_cast<int64_t>(count));
+  }
+  // For items that are new strings.
+  absl::Status ChargeParts(size_t count) {
+    return Charge(16 * static_cast<int64_t>(count));
   }
 
   // Call before a string grows to `bytes`.

@@ -142,6 +142,9 @@ absl::StatusOr<CallArguments> JinjaParser::ParseArguments() {
       if (AtOperator(")")) break;
     }
     RETURN_IF_ERROR(ParseArgument(arguments));
+    if (arguments.named.size() > kMaxArguments) {
+      return Error(Current().line, "a call has too many named arguments");
+    }
   }
   Take();
   return arguments;

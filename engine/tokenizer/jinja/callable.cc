@@ -86,11 +86,16 @@ absl::Status Bind(JinjaArguments arguments, JinjaCall& call) {
   return absl::OkStatus();
 }
 
-// What reading the top level of a value costs.
-size_t ReadCost(const JinjaValue& value) {
-  if (value.sequence() != nullptr) return 64 * value.sequence()->items.size();
-  if (value.dict() != nullptr) return 64 * value.dict()->items.size();
-  return value.text().size();
+// Pays for a value that a function has made.
+absl::Status ChargeResult(JinjaBudget& budget, const JinjaValue& value) {
+  if (value.sequence() != nullptr) {
+    return budget.ChargeItems(value.sequence()->items.size());
+  }
+  if (value.dict() != nullptr) {
+    return budget.ChargeItems(value.dict()->items.size());
+  }
+  RETURN_IF_ERROR(budget.CheckTextSize(value.text().size()));
+  return budget.ChargeMade(value.text().size());
 }
 
 }  // namespace
@@ -137,17 +142,24 @@ absl::StatusOr<JinjaValue> CallRow(JinjaRuntime& runtime,
                                    const JinjaCallableRow& row,
                                    const JinjaValue& self,
                                    JinjaArguments arguments) {
-  size_t cost = ReadCost(self);
-  for (const JinjaValue& value : arguments.positional) cost += ReadCost(value);
-  for (const auto& [name, value] : arguments.named) cost += ReadCost(value);
-  RETURN_IF_ERROR(runtime.budget.ChargeText(cost));
+  size_t bytes = self.text().size();
+  for (const JinjaValue& value : arguments.positional) {
+    bytes += value.text().size();
+  }
+  RETURN_IF_ERROR(runtime.budget.ChargeRead(bytes));
+  ASSIGN_OR_RETURN(JinjaValue result,
+                   CallTest(runtime, row, self, std::move(arguments)));
+  RETURN_IF_ERROR(ChargeResult(runtime.budget, result));
+  return result;
+}
 
+absl::StatusOr<JinjaValue> CallTest(JinjaRuntime& runtime,
+                                    const JinjaCallableRow& row,
+                                    const JinjaValue& self,
+                                    JinjaArguments arguments) {
   JinjaCall call = {runtime, row, self, {}, {}};
   RETURN_IF_ERROR(Bind(std::move(arguments), call));
-  ASSIGN_OR_RETURN(JinjaValue result, row.function(call));
-  RETURN_IF_ERROR(runtime.budget.CheckTextSize(result.text().size()));
-  RETURN_IF_ERROR(runtime.budget.ChargeText(ReadCost(result)));
-  return result;
+  return row.function(call);
 }
 
 absl::Status JinjaTypeError(std::string_view what, const JinjaValue& value) {

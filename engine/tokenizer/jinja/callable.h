@@ -69,13 +69,20 @@ struct JinjaCallableRow {
 const JinjaCallableRow* FindRow(std::span<const JinjaCallableRow> rows,
                                 std::string_view name);
 
-// Binds the arguments, calls and charges the budget.
+// Binds the arguments, calls, and charges for texts that are read and values
+// that are made.
 // Errors: INVALID_ARGUMENT for arguments that are missing, unknown or given
 // twice, and whatever the function refuses.
 absl::StatusOr<JinjaValue> CallRow(JinjaRuntime& runtime,
                                    const JinjaCallableRow& row,
                                    const JinjaValue& self,
                                    JinjaArguments arguments);
+
+// The same for tests, which look at little and make nothing.
+absl::StatusOr<JinjaValue> CallTest(JinjaRuntime& runtime,
+                                    const JinjaCallableRow& row,
+                                    const JinjaValue& self,
+                                    JinjaArguments arguments);
 
 // "unsupported type for upper(): int" and the like.
 absl::Status JinjaTypeError(std::string_view what, const JinjaValue& value);

@@ -14,7 +14,7 @@ namespace headrace {
 namespace {
 
 // What keeping a loop's state costs, in steps.
-constexpr int64_t kLoopCost = 8;
+constexpr int64_t kLoopCost = 32;
 
 // Takes the named argument out.
 std::optional<JinjaValue> TakeNamed(JinjaArguments& arguments,
@@ -70,7 +70,7 @@ JinjaInterpreter::FlowResult JinjaInterpreter::RunLoopBody(
   // Every turn starts afresh. The frame stays: a macro defined in an earlier
   // turn sees this turn's variables.
   frame.variables.clear();
-  EnterScope(block.body_scope);
+  RETURN_IF_ERROR(EnterScope(block.body_scope));
   RETURN_IF_ERROR(Assign(block.target, loop.current(), frame));
   const int loop_name = tree_.names.Find("loop");
   if (loop_name >= 0) frame.Set(loop_name, JinjaValue::Loop(&loop));
@@ -138,7 +138,7 @@ JinjaInterpreter::Result JinjaInterpreter::CallMacro(const JinjaMacro& macro,
   const MacroDefinition& definition = *macro.definition;
   FrameGuard guard(*this, macro.frame);
   RETURN_IF_ERROR(BindParameters(definition, arguments, guard.frame()));
-  EnterScope(definition.scope);
+  RETURN_IF_ERROR(EnterScope(definition.scope));
   MarkedText text;
   RETURN_IF_ERROR(ExecuteInto(definition.body, text).status());
   return JinjaValue::Text(std::move(text));
@@ -148,6 +148,7 @@ absl::Status JinjaInterpreter::BindParameters(const MacroDefinition& macro,
                                               JinjaArguments& arguments,
                                               JinjaFrame& frame) {
   const size_t count = macro.parameters.size();
+  RETURN_IF_ERROR(runtime_.budget.Charge(static_cast<int64_t>(count)));
   const size_t first_default = count - macro.defaults.size();
   std::vector<bool> is_missing(count, false);
   for (size_t i = 0; i < count; ++i) {
@@ -246,8 +247,7 @@ absl::StatusOr<JinjaArguments> JinjaInterpreter::EvaluateArguments(
   if (more.dict() == nullptr) {
     return JinjaTypeError("** in a call needs a dict", more);
   }
-  RETURN_IF_ERROR(
-      runtime_.budget.Charge(static_cast<int64_t>(more.dict()->items.size())));
+  RETURN_IF_ERROR(runtime_.budget.ChargeItems(more.dict()->items.size()));
   for (const auto& [key, value] : more.dict()->items) {
     if (!key.is_string()) return JinjaTypeError("a name is a string", key);
     const std::string& name = key.text().bytes();

@@ -16,7 +16,9 @@ using Result = absl::StatusOr<JinjaValue>;
 Result DictGet(JinjaCall& call) {
   const JinjaValue& key = *call.Argument(0);
   if (!IsHashable(key)) return JinjaTypeError("a key is no list or dict", key);
-  const JinjaValue* item = call.self.dict()->Find(key);
+  const JinjaDict& dict = *call.self.dict();
+  RETURN_IF_ERROR(call.runtime.budget.ChargeSearch(dict.items.size()));
+  const JinjaValue* item = dict.Find(key);
   if (item != nullptr) return *item;
   const JinjaValue* otherwise = call.Argument(1);
   return otherwise == nullptr ? JinjaValue() : *otherwise;

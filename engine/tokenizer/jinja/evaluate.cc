@@ -44,9 +44,10 @@ JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(
   return Lookup(node.name);
 }
 
-JinjaValue JinjaInterpreter::Lookup(int name) const {
+JinjaInterpreter::Result JinjaInterpreter::Lookup(int name) {
   for (const JinjaFrame* frame = frame_; frame != nullptr;
        frame = frame->outer) {
+    RETURN_IF_ERROR(runtime_.budget.ChargeSearch(frame->variables.size()));
     if (const JinjaValue* value = frame->Find(name)) return *value;
   }
   if (context_[name].has_value()) return *context_[name];
@@ -76,8 +77,7 @@ JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(
     if (!IsHashable(key))
       return JinjaTypeError("a key is no list or dict", key);
     // A later value replaces an earlier one, in its place.
-    RETURN_IF_ERROR(
-        runtime_.budget.Charge(static_cast<int64_t>(items.size()) / 16));
+    RETURN_IF_ERROR(runtime_.budget.ChargeSearch(items.size()));
     const auto same = std::find_if(
         items.begin(), items.end(),
         [&key](const auto& item) { return JinjaEquals(item.first, key); });
@@ -137,7 +137,7 @@ JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(
     RETURN_IF_ERROR(runtime_.budget.CheckTextSize(out.size() + text.size()));
     out.Append(text);
   }
-  RETURN_IF_ERROR(runtime_.budget.ChargeText(out.size()));
+  RETURN_IF_ERROR(runtime_.budget.ChargeMade(out.size()));
   return JinjaValue::Text(std::move(out));
 }
 
@@ -192,7 +192,7 @@ JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(const FilterUse& node) {
 JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(const TestUse& node) {
   ASSIGN_OR_RETURN(const JinjaValue input, Evaluate(*node.input));
   ASSIGN_OR_RETURN(JinjaArguments arguments, EvaluateArguments(node.arguments));
-  return CallRow(runtime_, *node.test, input, std::move(arguments));
+  return CallTest(runtime_, *node.test, input, std::move(arguments));
 }
 
 }  // namespace headrace

@@ -53,7 +53,7 @@ absl::StatusOr<MarkedText> JinjaInterpreter::Run() {
   MarkedText out;
   out_ = &out;
   const FrameGuard guard(*this, nullptr);
-  EnterScope(tree_.scope);
+  RETURN_IF_ERROR(EnterScope(tree_.scope));
   const FlowResult flow = ExecuteBody(tree_.body);
   if (flow.ok()) return out;
   if (runtime_.refused) return flow.status();
@@ -92,7 +92,7 @@ JinjaInterpreter::FlowResult JinjaInterpreter::ExecuteBody(const Body& body) {
 JinjaInterpreter::FlowResult JinjaInterpreter::ExecuteScoped(
     const Body& body, const Scope& scope) {
   const FrameGuard guard(*this, frame_);
-  EnterScope(scope);
+  RETURN_IF_ERROR(EnterScope(scope));
   return ExecuteBody(body);
 }
 
@@ -104,16 +104,18 @@ JinjaInterpreter::FlowResult JinjaInterpreter::ExecuteInto(const Body& body,
   return flow;
 }
 
-void JinjaInterpreter::EnterScope(const Scope& scope) {
+absl::Status JinjaInterpreter::EnterScope(const Scope& scope) {
   for (int name : scope.starts_undefined) {
+    RETURN_IF_ERROR(runtime_.budget.ChargeSearch(frame_->variables.size()));
     frame_->Set(name, JinjaValue::Undefined(Concat("'", tree_.names.Name(name),
                                                    "' is undefined")));
   }
+  return absl::OkStatus();
 }
 
 absl::Status JinjaInterpreter::Write(const MarkedText& text) {
   RETURN_IF_ERROR(runtime_.budget.CheckTextSize(out_->size() + text.size()));
-  RETURN_IF_ERROR(runtime_.budget.ChargeText(text.size()));
+  RETURN_IF_ERROR(runtime_.budget.ChargeMade(text.size()));
   out_->Append(text);
   return absl::OkStatus();
 }
@@ -159,7 +161,7 @@ JinjaInterpreter::FlowResult JinjaInterpreter::Execute(
 JinjaInterpreter::FlowResult JinjaInterpreter::Execute(const SetBlock& node) {
   JinjaFrame& target_frame = *frame_;
   const FrameGuard guard(*this, frame_);
-  EnterScope(node.scope);
+  RETURN_IF_ERROR(EnterScope(node.scope));
   MarkedText text;
   ASSIGN_OR_RETURN(const Flow flow, ExecuteInto(node.body, text));
   if (flow != Flow::kNext) return flow;
@@ -181,7 +183,7 @@ JinjaInterpreter::FlowResult JinjaInterpreter::Execute(const WithBlock& node) {
     values.push_back(std::move(evaluated));
   }
   const FrameGuard guard(*this, frame_);
-  EnterScope(node.scope);
+  RETURN_IF_ERROR(EnterScope(node.scope));
   for (size_t i = 0; i < values.size(); ++i) {
     RETURN_IF_ERROR(
         Assign(node.assignments[i].first, std::move(values[i]), *frame_));
@@ -192,7 +194,7 @@ JinjaInterpreter::FlowResult JinjaInterpreter::Execute(const WithBlock& node) {
 JinjaInterpreter::FlowResult JinjaInterpreter::Execute(
     const FilterBlock& node) {
   const FrameGuard guard(*this, frame_);
-  EnterScope(node.scope);
+  RETURN_IF_ERROR(EnterScope(node.scope));
   MarkedText text;
   ASSIGN_OR_RETURN(const Flow flow, ExecuteInto(node.body, text));
   if (flow != Flow::kNext) return flow;
@@ -244,18 +246,21 @@ JinjaInterpreter::FlowResult JinjaInterpreter::Execute(LoopControl control) {
 absl::Status JinjaInterpreter::Assign(const Target& target, JinjaValue value,
                                       JinjaFrame& frame) {
   RETURN_IF_ERROR(runtime_.budget.Charge(1));
+  RETURN_IF_ERROR(runtime_.budget.ChargeSearch(frame.variables.size()));
   if (!target.items.empty()) return AssignTuple(target, value, frame);
   if (!target.attribute.has_value()) {
     frame.Set(target.name, std::move(value));
     return absl::OkStatus();
   }
-  const JinjaValue object = Lookup(target.name);
+  ASSIGN_OR_RETURN(const JinjaValue object, Lookup(target.name));
   if (object.name_space() == nullptr) {
     return absl::InvalidArgumentError(
         Concat("'", tree_.names.Name(target.name), ".", *target.attribute,
                "' cannot be set: '", tree_.names.Name(target.name),
                "' is no namespace"));
   }
+  RETURN_IF_ERROR(
+      runtime_.budget.ChargeSearch(object.name_space()->attributes.size()));
   object.name_space()->Set(*target.attribute, std::move(value));
   return absl::OkStatus();
 }

@@ -88,7 +88,7 @@ class JinjaInterpreter {
   FlowResult ExecuteScoped(const Body& body, const Scope& scope);
   // The same, into a text of its own.
   FlowResult ExecuteInto(const Body& body, MarkedText& out);
-  void EnterScope(const Scope& scope);
+  absl::Status EnterScope(const Scope& scope);
   FlowResult Execute(const TextOutput& node);
   FlowResult Execute(const ValueOutput& node);
   FlowResult Execute(const IfBlock& node);
@@ -147,7 +147,7 @@ class JinjaInterpreter {
   Result EvaluateNode(const Call& node);
   Result EvaluateNode(const FilterUse& node);
   Result EvaluateNode(const TestUse& node);
-  JinjaValue Lookup(int name) const;
+  Result Lookup(int name);
 
   const SyntaxTree& tree_;
   JinjaRuntime& runtime_;

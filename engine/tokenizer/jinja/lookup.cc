@@ -36,7 +36,7 @@ absl::StatusOr<JinjaValue> BindMethod(const JinjaValue& object,
 
 // A method, or an attribute that is no item; nullopt when there is none.
 absl::StatusOr<std::optional<JinjaValue>> FindAttribute(
-    const JinjaValue& object, std::string_view name) {
+    JinjaBudget& budget, const JinjaValue& object, std::string_view name) {
   if (object.is_undefined()) {
     return absl::InvalidArgumentError(object.undefined()->message);
   }
@@ -45,6 +45,8 @@ absl::StatusOr<std::optional<JinjaValue>> FindAttribute(
   }
   if (object.loop() != nullptr) return object.loop()->Attribute(name);
   if (object.name_space() != nullptr && !name.starts_with('_')) {
+    RETURN_IF_ERROR(
+        budget.ChargeSearch(object.name_space()->attributes.size()));
     const JinjaValue* value = object.name_space()->Find(name);
     if (value != nullptr) return *value;
   }
@@ -69,7 +71,7 @@ absl::StatusOr<JinjaValue> MissingAttribute(const JinjaValue& object,
 absl::StatusOr<const JinjaValue*> FindInDict(JinjaBudget& budget,
                                              const JinjaDict& dict,
                                              const JinjaValue& key) {
-  RETURN_IF_ERROR(budget.Charge(static_cast<int64_t>(dict.items.size()) / 16));
+  RETURN_IF_ERROR(budget.ChargeSearch(dict.items.size()));
   if (key.is_string()) return dict.Find(key.text().bytes());
   return IsHashable(key) ? dict.Find(key) : nullptr;
 }
@@ -100,7 +102,7 @@ absl::StatusOr<std::optional<JinjaValue>> FindByIndex(JinjaBudget& budget,
   }
   if (!object.is_string()) return std::nullopt;
   const std::string_view bytes = object.text().bytes();
-  RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
+  RETURN_IF_ERROR(budget.ChargeRead(bytes.size()));
   const auto offset = ToOffset(index, CountCodePoints(bytes));
   if (!offset.has_value()) return std::nullopt;
   const size_t begin = OffsetOfCodePoint(bytes, *offset);
@@ -175,21 +177,21 @@ absl::StatusOr<JinjaValue> GetAttribute(JinjaBudget& budget,
                                         const JinjaValue& object,
                                         std::string_view name) {
   ASSIGN_OR_RETURN(std::optional<JinjaValue> attribute,
-                   FindAttribute(object, name));
+                   FindAttribute(budget, object, name));
   if (attribute.has_value()) return *std::move(attribute);
   if (const JinjaDict* dict = object.dict()) {
-    RETURN_IF_ERROR(
-        budget.Charge(static_cast<int64_t>(dict->items.size()) / 16));
+    RETURN_IF_ERROR(budget.ChargeSearch(dict->items.size()));
     const JinjaValue* item = dict->Find(name);
     if (item != nullptr) return *item;
   }
   return MissingAttribute(object, name);
 }
 
-absl::StatusOr<JinjaValue> GetAttributeOnly(const JinjaValue& object,
+absl::StatusOr<JinjaValue> GetAttributeOnly(JinjaBudget& budget,
+                                            const JinjaValue& object,
                                             std::string_view name) {
   ASSIGN_OR_RETURN(std::optional<JinjaValue> attribute,
-                   FindAttribute(object, name));
+                   FindAttribute(budget, object, name));
   if (attribute.has_value()) return *std::move(attribute);
   return MissingAttribute(object, name);
 }
@@ -211,7 +213,7 @@ absl::StatusOr<JinjaValue> GetItem(JinjaBudget& budget,
   if (key.is_string()) {
     const std::string& name = key.text().bytes();
     ASSIGN_OR_RETURN(std::optional<JinjaValue> attribute,
-                     FindAttribute(object, name));
+                     FindAttribute(budget, object, name));
     if (attribute.has_value()) return *std::move(attribute);
     return MissingAttribute(object, name);
   }
@@ -227,7 +229,7 @@ absl::StatusOr<JinjaValue> GetSlice(JinjaBudget& budget,
   const JinjaSequence* sequence = object.sequence();
   if (object.is_string()) {
     const MarkedText& text = object.text();
-    RETURN_IF_ERROR(budget.ChargeText(text.size()));
+    RETURN_IF_ERROR(budget.ChargeRead(text.size()));
     ASSIGN_OR_RETURN(
         const SliceIndices indices,
         ToIndices(bounds, static_cast<int64_t>(CountCodePoints(text.bytes()))));
@@ -241,7 +243,7 @@ absl::StatusOr<JinjaValue> GetSlice(JinjaBudget& budget,
   ASSIGN_OR_RETURN(
       const SliceIndices indices,
       ToIndices(bounds, static_cast<int64_t>(sequence->items.size())));
-  RETURN_IF_ERROR(budget.Charge(indices.count));
+  RETURN_IF_ERROR(budget.ChargeItems(static_cast<size_t>(indices.count)));
   std::vector<JinjaValue> items;
   for (int64_t i = 0; i < indices.count; ++i) {
     items.push_back(
@@ -256,15 +258,14 @@ absl::StatusOr<std::vector<JinjaValue>> ItemsOf(JinjaBudget& budget,
                                                 const JinjaValue& value) {
   std::vector<JinjaValue> items;
   if (const JinjaSequence* sequence = value.sequence()) {
-    RETURN_IF_ERROR(
-        budget.Charge(static_cast<int64_t>(sequence->items.size())));
+    RETURN_IF_ERROR(budget.ChargeItems(sequence->items.size()));
     if (sequence->kind != SequenceKind::kGenerator) return sequence->items;
     items.assign(
         sequence->items.begin() + static_cast<int64_t>(sequence->consumed),
         sequence->items.end());
     sequence->consumed = sequence->items.size();
   } else if (const JinjaDict* dict = value.dict()) {
-    RETURN_IF_ERROR(budget.Charge(static_cast<int64_t>(dict->items.size())));
+    RETURN_IF_ERROR(budget.ChargeItems(dict->items.size()));
     for (const auto& [key, item] : dict->items) items.push_back(key);
   } else if (value.is_string()) {
     const std::string_view bytes = value.text().bytes();

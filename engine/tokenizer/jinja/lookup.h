@@ -22,7 +22,8 @@ absl::StatusOr<JinjaValue> GetAttribute(JinjaBudget& budget,
                                         std::string_view name);
 
 // `object.name` without the items: the filter `attr`.
-absl::StatusOr<JinjaValue> GetAttributeOnly(const JinjaValue& object,
+absl::StatusOr<JinjaValue> GetAttributeOnly(JinjaBudget& budget,
+                                            const JinjaValue& object,
                                             std::string_view name);
 
 // `object[key]`: an item first, then a method or attribute.

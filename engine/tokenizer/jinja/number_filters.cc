@@ -48,7 +48,7 @@ std::optional<std::string> NumberText(std::string_view bytes) {
 std::optional<double> ParseFloat(std::string_view bytes) {
   const std::optional<std::string> text = NumberText(bytes);
   double value = 0;
-  if (!text.has_value() || Contains(*text, '(') ||
+  if (!text.has_value() || text->find_first_of("(xX") != std::string::npos ||
       !absl::SimpleAtod(*text, &value)) {
     return std::nullopt;
   }
@@ -131,7 +131,7 @@ Result IntFilter(JinjaCall& call) {
   const JinjaValue otherwise =
       call.Argument(0) == nullptr ? JinjaValue::Integer(0) : *call.Argument(0);
   const JinjaValue& self = call.self;
-  if (self.is_undefined()) return JinjaTypeError("int", self);
+  if (self.is_undefined()) return JinjaTypeError("int needs a value", self);
   std::optional<double> real;
   if (self.is_string()) {
     ASSIGN_OR_RETURN(const std::optional<int64_t> whole,
@@ -150,7 +150,7 @@ Result IntFilter(JinjaCall& call) {
 
 Result FloatFilter(JinjaCall& call) {
   const JinjaValue& self = call.self;
-  if (self.is_undefined()) return JinjaTypeError("float", self);
+  if (self.is_undefined()) return JinjaTypeError("float needs a value", self);
   if (self.is_number()) {
     return JinjaValue::Float(self.number(), self.origin());
   }
@@ -162,7 +162,8 @@ Result FloatFilter(JinjaCall& call) {
 }
 
 Result Abs(JinjaCall& call) {
-  if (!call.self.is_number()) return JinjaTypeError("abs", call.self);
+  if (!call.self.is_number())
+    return JinjaTypeError("abs needs a number", call.self);
   if (call.self.is_float()) {
     return JinjaValue::Float(std::fabs(call.self.number()), call.self.origin());
   }
@@ -170,7 +171,8 @@ Result Abs(JinjaCall& call) {
 }
 
 Result Round(JinjaCall& call) {
-  if (!call.self.is_number()) return JinjaTypeError("round", call.self);
+  if (!call.self.is_number())
+    return JinjaTypeError("round needs a number", call.self);
   ASSIGN_OR_RETURN(const int64_t precision, call.Integer(0, 0));
   ASSIGN_OR_RETURN(const MarkedText method,
                    call.Text(1, MarkedText("common", TextOrigin::kTemplate)));
@@ -201,7 +203,7 @@ Result Default(JinjaCall& call) {
 
 Result Attr(JinjaCall& call) {
   ASSIGN_OR_RETURN(const MarkedText name, call.Text(0, MarkedText()));
-  return GetAttributeOnly(call.self, name.bytes());
+  return GetAttributeOnly(call.runtime.budget, call.self, name.bytes());
 }
 
 constexpr auto kNumberFilters = std::to_array<JinjaCallableRow>({

@@ -32,7 +32,7 @@ absl::StatusOr<JinjaValue> Concatenate(JinjaBudget& budget,
   if (left.is_string() && right.is_string()) {
     const size_t size = left.text().size() + right.text().size();
     RETURN_IF_ERROR(budget.CheckTextSize(size));
-    RETURN_IF_ERROR(budget.ChargeText(size));
+    RETURN_IF_ERROR(budget.ChargeMade(size));
     if (left.is_markup() || right.is_markup()) {
       MarkedText text = EscapeHtml(left);
       text.Append(EscapeHtml(right));
@@ -48,8 +48,7 @@ absl::StatusOr<JinjaValue> Concatenate(JinjaBudget& budget,
       (a->kind != SequenceKind::kList && a->kind != SequenceKind::kTuple)) {
     return UnsupportedOperands("+", left, right);
   }
-  RETURN_IF_ERROR(
-      budget.Charge(static_cast<int64_t>(a->items.size() + b->items.size())));
+  RETURN_IF_ERROR(budget.ChargeItems(a->items.size() + b->items.size()));
   std::vector<JinjaValue> items = a->items;
   items.insert(items.end(), b->items.begin(), b->items.end());
   return JinjaValue::Sequence(a->kind, std::move(items));
@@ -65,7 +64,7 @@ absl::StatusOr<JinjaValue> Repeat(JinjaBudget& budget, const JinjaValue& what,
         static_cast<double>(budget.limits().max_text_bytes)) {
       return budget.CheckTextSize(std::numeric_limits<size_t>::max());
     }
-    RETURN_IF_ERROR(budget.ChargeText(size * static_cast<size_t>(times)));
+    RETURN_IF_ERROR(budget.ChargeMade(size * static_cast<size_t>(times)));
     MarkedText text;
     for (int64_t i = 0; size > 0 && i < times; ++i) text.Append(what.text());
     return what.is_markup() ? JinjaValue::Markup(std::move(text))
@@ -74,8 +73,8 @@ absl::StatusOr<JinjaValue> Repeat(JinjaBudget& budget, const JinjaValue& what,
   const std::vector<JinjaValue>& items = what.sequence()->items;
   if (!items.empty()) {
     const int64_t most = budget.limits().max_steps;
-    RETURN_IF_ERROR(budget.Charge(std::min(times, most + 1) *
-                                  static_cast<int64_t>(items.size())));
+    RETURN_IF_ERROR(budget.ChargeItems(
+        static_cast<size_t>(std::min(times, most + 1)) * items.size()));
   }
   std::vector<JinjaValue> repeated;
   for (int64_t i = 0; !items.empty() && i < times; ++i) {
@@ -126,13 +125,12 @@ absl::StatusOr<bool> IsIn(JinjaBudget& budget, const JinjaValue& item,
     if (!item.is_string()) {
       return JinjaTypeError("'in <string>' needs a string on the left", item);
     }
-    RETURN_IF_ERROR(budget.ChargeText(container.text().size()));
+    RETURN_IF_ERROR(budget.ChargeRead(container.text().size()));
     return FindText(container.text().bytes(), item.text().bytes(), 0) !=
            std::string::npos;
   }
   if (const JinjaDict* dict = container.dict()) {
-    RETURN_IF_ERROR(
-        budget.Charge(1 + static_cast<int64_t>(dict->items.size())));
+    RETURN_IF_ERROR(budget.ChargeSearch(dict->items.size()));
     if (!IsHashable(item))
       return JinjaTypeError("a key is no list or dict", item);
     return dict->Find(item) != nullptr;
@@ -224,12 +222,8 @@ absl::StatusOr<JinjaValue> ApplyBinary(JinjaBudget& budget, BinaryOperator op,
       return Repeat(budget, right, left.integer());
     }
   }
-  if (op == BinaryOperator::kModulo && left.is_string() &&
-      !right.is_undefined()) {
-    if (!right.is_sequence_kind(SequenceKind::kTuple)) {
-      return PercentFormat(budget, left, {&right, 1});
-    }
-    return PercentFormat(budget, left, right.sequence()->items);
+  if (op == BinaryOperator::kModulo && left.is_string()) {
+    return PercentFormat(budget, left, right);
   }
   return UnsupportedOperands(SymbolOf(op), left, right);
 }

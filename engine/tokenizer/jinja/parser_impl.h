@@ -41,6 +41,9 @@ class JinjaParser {
   };
   absl::Status CheckDepth() const;
 
+  // Of a call or a macro.
+  static constexpr size_t kMaxArguments = 200;
+
   // --- Tokens (parser.cc)
   const JinjaToken& Current() const { return tokens_[at_]; }
   const JinjaToken& Next() const;

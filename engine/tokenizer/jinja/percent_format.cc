@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -179,10 +180,18 @@ void AppendPadded(const Conversion& conversion, const MarkedText& text,
 
 absl::StatusOr<JinjaValue> PercentFormat(JinjaBudget& budget,
                                          const JinjaValue& format,
-                                         std::span<const JinjaValue> values) {
+                                         const JinjaValue& arguments) {
+  const bool is_tuple = arguments.is_sequence_kind(SequenceKind::kTuple);
+  const std::span<const JinjaValue> values =
+      is_tuple ? std::span<const JinjaValue>(arguments.sequence()->items)
+               : std::span<const JinjaValue>(&arguments, 1);
+  // What %(name)s could look into need not be used.
+  const bool may_be_unused = !is_tuple && (arguments.dict() != nullptr ||
+                                           arguments.sequence() != nullptr ||
+                                           arguments.is_undefined());
   const MarkedText& text = format.text();
   const std::string_view bytes = text.bytes();
-  RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
+  RETURN_IF_ERROR(budget.ChargeRead(bytes.size()));
   MarkedText out;
   size_t next_value = 0;
   size_t written = 0;
@@ -204,10 +213,10 @@ absl::StatusOr<JinjaValue> PercentFormat(JinjaBudget& budget,
     ASSIGN_OR_RETURN(const MarkedText field,
                      FormatValue(budget, conversion, value));
     RETURN_IF_ERROR(budget.CheckTextSize(out.size() + field.size()));
-    RETURN_IF_ERROR(budget.ChargeText(field.size() + kMaxWidth));
+    RETURN_IF_ERROR(budget.ChargeMade(field.size() + kMaxWidth));
     AppendPadded(conversion, field, out);
   }
-  if (next_value != values.size()) {
+  if (next_value != values.size() && !may_be_unused) {
     return absl::InvalidArgumentError("too many values for a format");
   }
   return format.is_markup() ? JinjaValue::Markup(std::move(out))

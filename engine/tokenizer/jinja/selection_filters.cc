@@ -133,8 +133,8 @@ Result Select(JinjaCall& call) {
         JinjaValue value,
         FollowPath(call.runtime.budget, selection.path, item, nullptr));
     if (selection.test != nullptr) {
-      ASSIGN_OR_RETURN(value, CallRow(call.runtime, *selection.test, value,
-                                      selection.arguments));
+      ASSIGN_OR_RETURN(value, CallTest(call.runtime, *selection.test, value,
+                                       selection.arguments));
     }
     if (IsTruthy(value) == kKeeps) kept.push_back(item);
   }

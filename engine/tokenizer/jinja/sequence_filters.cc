@@ -23,7 +23,8 @@ JinjaValue Generator(std::vector<JinjaValue> items) {
 
 Result Length(JinjaCall& call) {
   const std::optional<int64_t> length = LengthOf(call.self);
-  if (!length.has_value()) return JinjaTypeError("length", call.self);
+  if (!length.has_value())
+    return JinjaTypeError("length needs a value that has one", call.self);
   return JinjaValue::Integer(*length);
 }
 
@@ -52,7 +53,7 @@ Result First(JinjaCall& call) {
 
 Result Last(JinjaCall& call) {
   if (call.self.is_sequence_kind(SequenceKind::kGenerator)) {
-    return JinjaTypeError("last", call.self);
+    return JinjaTypeError("last needs a sequence", call.self);
   }
   ASSIGN_OR_RETURN(std::vector<JinjaValue> items,
                    ItemsOf(call.runtime.budget, call.self));
@@ -76,7 +77,8 @@ Result Reverse(JinjaCall& call) {
 Result Items(JinjaCall& call) {
   std::vector<JinjaValue> items;
   if (!call.self.is_undefined()) {
-    if (call.self.dict() == nullptr) return JinjaTypeError("items", call.self);
+    if (call.self.dict() == nullptr)
+      return JinjaTypeError("items needs a dict", call.self);
     for (const auto& [key, item] : call.self.dict()->items) {
       items.push_back(JinjaValue::Tuple({key, item}));
     }
@@ -102,7 +104,8 @@ Result Batch(JinjaCall& call) {
   if (!batch.empty()) {
     const int64_t missing = size - static_cast<int64_t>(batch.size());
     if (fill != nullptr && missing > 0) {
-      RETURN_IF_ERROR(call.runtime.budget.Charge(missing));
+      RETURN_IF_ERROR(
+          call.runtime.budget.ChargeItems(static_cast<size_t>(missing)));
       batch.insert(batch.end(), static_cast<size_t>(missing), *fill);
     }
     batches.push_back(JinjaValue::List(std::move(batch)));
@@ -119,7 +122,8 @@ Result Slice(JinjaCall& call) {
   if (slices == 0) {
     return absl::InvalidArgumentError("slice into 0 lists");
   }
-  RETURN_IF_ERROR(call.runtime.budget.Charge(std::max<int64_t>(slices, 0)));
+  RETURN_IF_ERROR(call.runtime.budget.ChargeParts(
+      static_cast<size_t>(std::max<int64_t>(slices, 0))));
   std::vector<JinjaValue> lists;
   auto next = items.begin();
   for (int64_t i = 0; i < slices; ++i) {

@@ -195,7 +195,8 @@ Result WordCount(JinjaCall& call) {
 
 Result Format(JinjaCall& call) {
   ASSIGN_OR_RETURN(const JinjaValue string, SoftString(call));
-  return PercentFormat(call.runtime.budget, string, call.rest.positional);
+  return PercentFormat(call.runtime.budget, string,
+                       JinjaValue::Tuple(std::move(call.rest.positional)));
 }
 
 Result Safe(JinjaCall& call) {

@@ -175,8 +175,31 @@ bool IsNumeric(char32_t c) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
-bool IsUpperCase(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LU; }
-bool IsLowerCase(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LL; }
+bool IsUpperCase(char32_t c) {
+  // Other_Uppercase of PropList.txt.
+  static constexpr std::array<CodePointRange, 5> kRanges = {
+      {{0x2160, 0x216F},
+       {0x24B6, 0x24CF},
+       {0x1F130, 0x1F149},
+       {0x1F150, 0x1F169},
+       {0x1F170, 0x1F189}}};
+  return CategoryOf(c) == UTF8PROC_CATEGORY_LU || IsIn(kRanges, c);
+}
+
+bool IsLowerCase(char32_t c) {
+  // Other_Lowercase of PropList.txt.
+  static constexpr std::array<CodePointRange, 24> kRanges = {
+      {{0x00AA, 0x00AA},   {0x00BA, 0x00BA},   {0x02B0, 0x02B8},
+       {0x02C0, 0x02C1},   {0x02E0, 0x02E4},   {0x0345, 0x0345},
+       {0x037A, 0x037A},   {0x1D2C, 0x1D6A},   {0x1D78, 0x1D78},
+       {0x1D9B, 0x1DBF},   {0x2071, 0x2071},   {0x207F, 0x207F},
+       {0x2090, 0x209C},   {0x2170, 0x217F},   {0x24D0, 0x24E9},
+       {0x2C7C, 0x2C7D},   {0xA69C, 0xA69D},   {0xA770, 0xA770},
+       {0xA7F8, 0xA7F9},   {0xAB5C, 0xAB5F},   {0x10780, 0x10780},
+       {0x10783, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA}}};
+  return CategoryOf(c) == UTF8PROC_CATEGORY_LL || IsIn(kRanges, c);
+}
+
 bool IsTitleCase(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LT; }
 
 bool IsPrintable(char32_t c) {
