@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,6 @@
 #include "engine/tokenizer/pre_tokenizer.h"
 
 namespace headrace {
-
-inline constexpr int kMaxStepDepth = 8;
 
 // "<path of the step>: <what> is not supported".
 absl::Status UnsupportedStep(const JsonReader& step, std::string_view what);
@@ -39,26 +38,9 @@ struct StepKind {
   absl::Status (*read)(const JsonReader& step, Out* out);
 };
 
-// Reads `step`, and what is in it when it is a Sequence (whose steps stand
-// under `list_key`).
 template <typename Out>
-absl::Status ReadStep(const JsonReader& step, std::string_view list_key,
-                      std::span<const StepKind<Out>> kinds, int depth,
-                      Out* out) {
-  ASSIGN_OR_RETURN(const std::string type, step.String("type", ""));
-  if (type == "Sequence") {
-    if (depth == kMaxStepDepth) {
-      return UnsupportedStep(step, "a Sequence so deep");
-    }
-    RETURN_IF_ERROR(step.RefuseOthers({"type", list_key}));
-    ASSIGN_OR_RETURN(const nlohmann::ordered_json* list, step.Array(list_key));
-    if (list == nullptr) return absl::OkStatus();
-    for (size_t i = 0; i < list->size(); ++i) {
-      const JsonReader inner((*list)[i], Indexed(step.PathOf(list_key), i));
-      RETURN_IF_ERROR(ReadStep(inner, list_key, kinds, depth + 1, out));
-    }
-    return absl::OkStatus();
-  }
+absl::Status ReadStep(const JsonReader& step, std::string_view type,
+                      std::span<const StepKind<Out>> kinds, Out* out) {
   for (const StepKind<Out>& kind : kinds) {
     if (kind.type == type) return kind.read(step, out);
   }
@@ -66,13 +48,31 @@ absl::Status ReadStep(const JsonReader& step, std::string_view list_key,
       "%s: the type \"%s\" is not supported", step.path(), type));
 }
 
+// Reads the step under `key`, and when it is a Sequence the steps in it (under
+// `list_key`), in order, however deep.
 template <typename Out>
 absl::Status ReadSteps(const JsonReader& file, std::string_view key,
                        std::string_view list_key,
                        std::span<const StepKind<Out>> kinds, Out* out) {
   if (file.Find(key) == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const JsonReader step, file.Object(key));
-  return ReadStep(step, list_key, kinds, /*depth=*/0, out);
+  ASSIGN_OR_RETURN(const JsonReader first, file.Object(key));
+  std::vector<JsonReader> waiting = {first};  // the next one last
+  while (!waiting.empty()) {
+    const JsonReader step = waiting.back();
+    waiting.pop_back();
+    ASSIGN_OR_RETURN(const std::string type, step.String("type", ""));
+    if (type != "Sequence") {
+      RETURN_IF_ERROR(ReadStep(step, type, kinds, out));
+      continue;
+    }
+    RETURN_IF_ERROR(step.RefuseOthers({"type", list_key}));
+    ASSIGN_OR_RETURN(const nlohmann::ordered_json* list, step.Array(list_key));
+    for (size_t i = list == nullptr ? 0 : list->size(); i > 0; --i) {
+      waiting.emplace_back((*list)[i - 1],
+                           Indexed(step.PathOf(list_key), i - 1));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace headrace

@@ -15,9 +15,9 @@ std::string JsonReader::PathOf(std::string_view key) const {
 }
 
 const ordered_json* JsonReader::Find(std::string_view key) const {
-  if (!object_.is_object()) return nullptr;
-  const auto it = object_.find(std::string(key));
-  return it == object_.end() || it->is_null() ? nullptr : &*it;
+  if (!object_->is_object()) return nullptr;
+  const auto it = object_->find(std::string(key));
+  return it == object_->end() || it->is_null() ? nullptr : &*it;
 }
 
 absl::Status JsonReader::Mismatch(std::string_view key,
@@ -70,7 +70,7 @@ absl::StatusOr<JsonReader> JsonReader::Object(std::string_view key) const {
 
 absl::Status JsonReader::RefuseOthers(
     std::initializer_list<std::string_view> known) const {
-  for (const auto& [key, value] : object_.items()) {
+  for (const auto& [key, value] : object_->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       return absl::UnimplementedError(PathOf(key) + " is not supported");
     }

@@ -21,9 +21,9 @@ class JsonReader {
  public:
   // `object` outlives this. `path`: "tokenizer.model", or empty for the top.
   JsonReader(const nlohmann::ordered_json& object, std::string path)
-      : object_(object), path_(std::move(path)) {}
+      : object_(&object), path_(std::move(path)) {}
 
-  const nlohmann::ordered_json& object() const { return object_; }
+  const nlohmann::ordered_json& object() const { return *object_; }
   const std::string& path() const { return path_; }
   std::string PathOf(std::string_view key) const;
 
@@ -53,7 +53,7 @@ class JsonReader {
                         std::string_view wanted) const;
 
  private:
-  const nlohmann::ordered_json& object_;
+  const nlohmann::ordered_json* object_;
   std::string path_;
 };
 
