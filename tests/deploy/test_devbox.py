@@ -125,6 +125,30 @@ def test_a_client_without_an_engine_is_passed_over(host):
 
 
 @needs_mounts
+def test_an_engine_that_cannot_make_the_image_gives_way_to_a_chroot(host):
+    host.program("docker", "[ $1 = info ]\n")
+    host.engine("podman", runs=False)
+    host.program("mmdebstrap", "exit 1\n")
+
+    done = host.run("true")
+
+    assert done.returncode == 1
+    assert "docker could not make the image; taking a chroot" in done.stderr
+    assert "the environment could not be made" in done.stderr
+    assert roots(host) == []
+
+
+@needs_mounts
+def test_an_engine_asked_for_by_name_does_not_give_way(host):
+    host.program("docker", "[ $1 = info ]\n")
+
+    done = host.run("true", HEADRACE_DEVBOX="docker")
+
+    assert done.returncode == 1
+    assert "could not make the image (see above)" in done.stderr
+
+
+@needs_mounts
 def test_debian_13_itself_runs_natively(tmp_path):
     host = Host(tmp_path, version="13")
     host.engine("docker", runs=True)
