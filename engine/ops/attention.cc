@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "absl/log/check.h"
@@ -23,14 +24,18 @@ constexpr int64_t kPartialFloatsPerThread = int64_t{2} << 20;
 struct ThreadMemory {
   explicit ThreadMemory(int64_t width)
       : floats(static_cast<size_t>(
-            kMaxAttentionRows *
-                (width + kernels::kKeysPerTile + kernels::kSumLanes) +
+            kMaxAttentionRows * (width + kernels::kSumLanes) +
+            kernels::kMaxRunRows * (kernels::kKeysPerTile + 1) +
             2 * AttentionStateFloats(kMaxAttentionRows, width))) {
-    workspace.q = floats.data();
-    workspace.scores = workspace.q + kMaxAttentionRows * width;
-    workspace.sums =
-        workspace.scores + kMaxAttentionRows * kernels::kKeysPerTile;
-    float* states = workspace.sums + kMaxAttentionRows * kernels::kSumLanes;
+    float* next = floats.data();
+    const auto take = [&next](int64_t count) {
+      return std::exchange(next, next + count);
+    };
+    workspace = {.q = take(kMaxAttentionRows * width),
+                 .scores = take(kernels::kMaxRunRows * kernels::kKeysPerTile),
+                 .factors = take(kernels::kMaxRunRows),
+                 .sums = take(kMaxAttentionRows * kernels::kSumLanes)};
+    float* states = next;
     part = AttentionStateAt(states, kMaxAttentionRows);
     total = AttentionStateAt(
         states + AttentionStateFloats(kMaxAttentionRows, width),

@@ -20,7 +20,7 @@ namespace headrace {
 // touch.
 struct KvLayout {
   static constexpr int64_t kPositionsPerLine = 16;
-  static constexpr int64_t kBlocksPerGroup = 16;
+  static constexpr int64_t kBlocksPerGroup = 32;
 
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;

@@ -1,6 +1,9 @@
 // See activation_kernel.h.
 #include "engine/ops/kernels/activation_kernel.h"
 
+// Comes before foreach_target.h.
+#include "engine/ops/kernels/float_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/activation_kernel.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

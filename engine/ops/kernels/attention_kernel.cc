@@ -5,6 +5,9 @@
 #include <cfloat>
 #include <cstdint>
 
+// Comes before foreach_target.h.
+#include "engine/ops/kernels/float_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/attention_kernel.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -19,27 +22,59 @@ HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels {
 namespace HWY_NAMESPACE {
 
-// All scores first, then all exponentials, then all values, so that keys and
-// values are each read from memory once and from the nearest cache thereafter.
-HWY_INLINE void AttendTile(const AttentionRows& rows, const Tile& tile,
-                           AttentionWorkspace workspace, AttentionState state) {
-  const int64_t num_rows = rows.num_rows();
-  for (int64_t row = 0; row < num_rows; row += kBlockRows) {
-    ScoreRows(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
-              workspace);
+// The tiles of a part.
+struct TileRun {
+  Tile tiles[kTilesPerPart];
+  int64_t num_tiles = 0;
+};
+
+// Finds the tiles that hold keys [begin, end).
+HWY_INLINE TileRun LocateTiles(const AttentionRows& rows, int64_t begin,
+                               int64_t end) {
+  TileRun run;
+  for (int64_t first_key = begin / kKeysPerTile * kKeysPerTile; first_key < end;
+       first_key += kKeysPerTile) {
+    run.tiles[run.num_tiles++] =
+        LocateTile(rows, first_key,
+                   {std::max<int64_t>(0, begin - first_key),
+                    std::min(kKeysPerTile, end - first_key)});
   }
-  for (int64_t row = 0; row < num_rows; ++row) {
-    const KeyRange keys = VisibleKeys(rows, tile, row / rows.num_heads);
-    if (keys.empty()) continue;
-    ExponentiateScores(keys, workspace.scores + row * kKeysPerTile,
-                       {.max = state.max[row],
-                        .sums = workspace.sums + row * kSumLanes,
-                        .out = state.out + row * rows.width(),
-                        .width = rows.width()});
+  return run;
+}
+
+// For few rows: all scores, then all exponentials, then all values, so that
+// keys and values are each read in one long run.
+HWY_INLINE void AttendStreaming(const AttentionRows& rows, const TileRun& run,
+                                AttentionWorkspace workspace,
+                                AttentionState state) {
+  const auto scores_of = [&](int64_t tile) {
+    return TileScores{
+        .scores = workspace.scores + tile * rows.num_rows() * kKeysPerTile,
+        .factors = workspace.factors + tile * rows.num_rows()};
+  };
+  for (int64_t t = 0; t < run.num_tiles; ++t) {
+    ScoreTile(rows, run.tiles[t], workspace.q, scores_of(t).scores);
   }
-  for (int64_t row = 0; row < num_rows; row += kBlockRows) {
-    AddVisibleValues(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
-                     workspace.scores, state.out);
+  for (int64_t t = 0; t < run.num_tiles; ++t) {
+    ExponentiateTile(rows, run.tiles[t], scores_of(t), workspace.sums,
+                     state.max);
+  }
+  for (int64_t t = 0; t < run.num_tiles; ++t) {
+    AddTileValues(rows, run.tiles[t], scores_of(t), state.out);
+  }
+}
+
+// For many rows: tile by tile, so that keys and values are read from memory
+// once and from the nearest cache thereafter.
+HWY_INLINE void AttendTileByTile(const AttentionRows& rows, const TileRun& run,
+                                 AttentionWorkspace workspace,
+                                 AttentionState state) {
+  const TileScores scores = {.scores = workspace.scores,
+                             .factors = workspace.factors};
+  for (int64_t t = 0; t < run.num_tiles; ++t) {
+    ScoreTile(rows, run.tiles[t], workspace.q, scores.scores);
+    ExponentiateTile(rows, run.tiles[t], scores, workspace.sums, state.max);
+    AddTileValues(rows, run.tiles[t], scores, state.out);
   }
 }
 
@@ -62,12 +97,11 @@ void AttendPart(const AttentionRows& rows, int64_t part,
       std::max(part * kKeysPerPart, rows.first_position - rows.window + 1);
   const int64_t end = std::min((part + 1) * kKeysPerPart,
                                rows.first_position + rows.num_tokens);
-  for (int64_t first_key = begin / kKeysPerTile * kKeysPerTile; first_key < end;
-       first_key += kKeysPerTile) {
-    const Tile tile = LocateTile(rows, first_key,
-                                 {std::max<int64_t>(0, begin - first_key),
-                                  std::min(kKeysPerTile, end - first_key)});
-    AttendTile(rows, tile, workspace, part_state);
+  const TileRun run = LocateTiles(rows, begin, end);
+  if (IsStreaming(rows)) {
+    AttendStreaming(rows, run, workspace, part_state);
+  } else {
+    AttendTileByTile(rows, run, workspace, part_state);
   }
   for (int64_t row = 0; row < num_rows; ++row) {
     part_state.sum[row] = SumOfLanes(workspace.sums + row * kSumLanes);

@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_
 #define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/tensor/kv_layout.h"
@@ -15,6 +16,13 @@ inline constexpr int64_t kLinesPerTile =
 inline constexpr int64_t kKeysPerPart = 512;
 // Rows that one call computes at the most: (token, query head) pairs.
 inline constexpr int64_t kMaxAttentionRows = 48;
+
+// Up to this many rows are computed a whole part at a time, as memory is then
+// slower than arithmetic; more of them a tile at a time.
+inline constexpr int64_t kMaxStreamingRows = 8;
+inline constexpr int64_t kTilesPerPart = kKeysPerPart / kKeysPerTile;
+inline constexpr int64_t kMaxRunRows =
+    std::max(kMaxAttentionRows, kMaxStreamingRows* kTilesPerPart);
 
 // num_tokens * num_heads <= kMaxAttentionRows rows, token by token; row r is
 // query head r % num_heads of token r / num_heads.
@@ -47,9 +55,10 @@ struct AttentionState {
 
 // Memory that one call of AttendPart works in; 64-byte aligned.
 struct AttentionWorkspace {
-  float* q = nullptr;       // [kMaxAttentionRows, head_dim]
-  float* scores = nullptr;  // [kMaxAttentionRows, kKeysPerTile]
-  float* sums = nullptr;    // [kMaxAttentionRows, kSumLanes]
+  float* q = nullptr;        // [kMaxAttentionRows, head_dim]
+  float* scores = nullptr;   // [kMaxRunRows, kKeysPerTile]
+  float* factors = nullptr;  // [kMaxRunRows]
+  float* sums = nullptr;     // [kMaxAttentionRows, kSumLanes]
 };
 
 // Copies the queries, times the scale.

@@ -61,41 +61,38 @@ HWY_INLINE void ComputeScores(const ScoreBlock& block) {
   }
 }
 
-template <int kRows, int kLines>
+// One or kBlockLines lines.
+template <int kRows>
 HWY_INLINE void ChooseScores(int rows, int lines, const ScoreBlock& block) {
-  if (lines < kLines) {
-    if constexpr (kLines > 1) {
-      ChooseScores<kRows, kLines - 1>(rows, lines, block);
-    }
-  } else if (rows < kRows) {
-    if constexpr (kRows > 1) {
-      ChooseScores<kRows - 1, kLines>(rows, lines, block);
-    }
+  if (rows < kRows) {
+    if constexpr (kRows > 1) ChooseScores<kRows - 1>(rows, lines, block);
+  } else if (lines == 1) {
+    ComputeScores<kRows, 1>(block);
   } else {
-    ComputeScores<kRows, kLines>(block);
+    ComputeScores<kRows, kBlockLines>(block);
   }
 }
 
-// Up to this many rows memory is slower than arithmetic, and so lines are read
-// one after the other: memory likes to be read in order.
-constexpr int64_t kStreamingRows = 8;
-
-// Scores of the rows for every line of which one of them sees a key.
-HWY_INLINE void ScoreRows(const AttentionRows& rows, const Tile& tile,
-                          RowRange range, AttentionWorkspace workspace) {
-  const KeyRange keys = UnitedKeys(rows, tile, range);
-  const int64_t end_line = (keys.end + kLine - 1) / kLine;
-  const int most_lines = rows.num_rows() <= kStreamingRows ? 1 : kBlockLines;
-  for (int64_t line = keys.begin / kLine; line < end_line;) {
-    const ScoreBlock block = {
-        .q = workspace.q + range.begin * rows.head_dim(),
-        .keys = tile.keys + line,
-        .head_dim = rows.head_dim(),
-        .scores = workspace.scores + range.begin * kKeysPerTile + line * kLine};
-    const int lines =
-        static_cast<int>(std::min<int64_t>(most_lines, end_line - line));
-    ChooseScores<kBlockRows, kBlockLines>(range.size(), lines, block);
-    line += lines;
+// Scores of every row for every line of which a row beside it sees a key.
+HWY_INLINE void ScoreTile(const AttentionRows& rows, const Tile& tile,
+                          const float* q, float* scores) {
+  const int64_t num_rows = rows.num_rows();
+  // Memory likes to be read line after line.
+  const int most_lines = IsStreaming(rows) ? 1 : kBlockLines;
+  for (int64_t row = 0; row < num_rows; row += kBlockRows) {
+    const RowRange range = {row, std::min(row + kBlockRows, num_rows)};
+    const KeyRange keys = UnitedKeys(rows, tile, range);
+    const int64_t end_line = (keys.end + kLine - 1) / kLine;
+    for (int64_t line = keys.begin / kLine; line < end_line;) {
+      const ScoreBlock block = {
+          .q = q + row * rows.head_dim(),
+          .keys = tile.keys + line,
+          .head_dim = rows.head_dim(),
+          .scores = scores + row * kKeysPerTile + line * kLine};
+      const int lines = end_line - line >= most_lines ? most_lines : 1;
+      ChooseScores<kBlockRows>(range.size(), lines, block);
+      line += lines;
+    }
   }
 }
 
@@ -114,18 +111,11 @@ HWY_INLINE hn::Mask<Floats> VisibleLanes(KeyRange keys, int c) {
                  hn::Lt(key, hn::Set(di, static_cast<int32_t>(keys.end)))));
 }
 
-// One row's softmax under way.
-struct SoftmaxRow {
-  float& max;
-  float* sums;  // [kSumLanes]
-  float* out;   // [width]
-  int64_t width;
-};
-
 // Turns the scores of a row into exponentials relative to its new maximum, 0
-// where masked, and brings its state up to it.
-HWY_INLINE void ExponentiateScores(KeyRange keys, float* scores,
-                                   SoftmaxRow row) {
+// where masked, brings its sums up to it, and returns the factor that does the
+// same for what was added up before.
+HWY_INLINE float ExponentiateRow(KeyRange keys, float* scores, float* sums,
+                                 float& row_max) {
   constexpr int kColumns = static_cast<int>(kLinesPerTile) * kLineVectors;
   const Floats d;
   const bool masked = keys.begin > 0 || keys.end < kKeysPerTile;
@@ -138,25 +128,35 @@ HWY_INLINE void ExponentiateScores(KeyRange keys, float* scores,
     }
     tile_max = hn::Max(tile_max, s[c]);
   }
-  const float max = std::max(row.max, hn::ReduceMax(d, tile_max));
+  const float max = std::max(row_max, hn::ReduceMax(d, tile_max));
   for (int c = 0; c < kColumns; ++c) {
     s[c] = ExpNonPositive(d, hn::Sub(s[c], hn::Set(d, max)));
     if (masked) s[c] = hn::IfThenElseZero(VisibleLanes(keys, c), s[c]);
     hn::Store(s[c], d, scores + c * kLanes);
   }
-  const float alpha = ExpOf(row.max - max);
-  const Vector a = hn::Set(d, alpha);
+  // Most maxima stay, and exp(0) is 1.
+  const float factor = max == row_max ? 1.0f : ExpOf(row_max - max);
+  row_max = max;
   for (int v = 0; v < kLineVectors; ++v) {
     const Vector low = hn::Add(s[v], s[v + kLineVectors]);
     const Vector high =
         hn::Add(s[v + 2 * kLineVectors], s[v + 3 * kLineVectors]);
-    const Vector sum = hn::Load(d, row.sums + v * kLanes);
-    hn::Store(hn::MulAdd(sum, a, hn::Add(low, high)), d, row.sums + v * kLanes);
+    const Vector sum = hn::Load(d, sums + v * kLanes);
+    hn::Store(hn::MulAdd(sum, hn::Set(d, factor), hn::Add(low, high)), d,
+              sums + v * kLanes);
   }
-  row.max = max;
-  if (alpha == 1.0f) return;  // multiplying by 1 changes nothing
-  for (int64_t i = 0; i < row.width; i += kLanes) {
-    hn::Store(hn::Mul(hn::Load(d, row.out + i), a), d, row.out + i);
+  return factor;
+}
+
+// As above, of every row that sees a key of the tile; the others keep all.
+HWY_INLINE void ExponentiateTile(const AttentionRows& rows, const Tile& tile,
+                                 TileScores scores, float* sums, float* max) {
+  for (int64_t row = 0; row < rows.num_rows(); ++row) {
+    const KeyRange keys = VisibleKeys(rows, tile, row / rows.num_heads);
+    scores.factors[row] =
+        keys.empty() ? 1.0f
+                     : ExponentiateRow(keys, scores.scores + row * kKeysPerTile,
+                                       sums + row * kSumLanes, max[row]);
   }
 }
 

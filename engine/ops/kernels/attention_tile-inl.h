@@ -49,6 +49,17 @@ struct RowRange {
   int size() const { return static_cast<int>(end - begin); }
 };
 
+// Whether the rows are so few that memory is slower than arithmetic.
+HWY_INLINE bool IsStreaming(const AttentionRows& rows) {
+  return rows.num_rows() <= kMaxStreamingRows;
+}
+
+// What becomes of a tile.
+struct TileScores {
+  float* scores;   // [rows, kKeysPerTile]; later their exponentials
+  float* factors;  // [rows], of what was added up before
+};
+
 struct Tile {
   int64_t first_key;
   const float* keys[kLinesPerTile];    // [width, 16]

@@ -68,18 +68,42 @@ HWY_INLINE void ComputeValues(const ValueBlock& block) {
   }
 }
 
+// One or kLines lines.
 template <int kRows, int kLines>
-HWY_INLINE void ChooseValues(int rows, int lines, const ValueBlock& block) {
-  if (lines < kLines) {
-    if constexpr (kLines > 1) {
-      ChooseValues<kRows, kLines - 1>(rows, lines, block);
-    }
-  } else if (rows < kRows) {
+HWY_INLINE void ChooseValues(int64_t rows, int lines, const ValueBlock& block) {
+  if (rows < kRows) {
     if constexpr (kRows > 1) {
       ChooseValues<kRows - 1, kLines>(rows, lines, block);
     }
+  } else if (lines == 1) {
+    ComputeValues<kRows, 1>(block);
   } else {
     ComputeValues<kRows, kLines>(block);
+  }
+}
+
+// Adds the values of the block's keys to `rows` rows, in register tiles of
+// kRows by kLines. When that takes several passes over the values, they are
+// made over one line of keys at a time: memory likes to be read in order.
+template <int kRows, int kLines>
+HWY_INLINE void AddValueBlocks(int64_t rows, ValueBlock block) {
+  const KeyRange keys = block.keys;
+  const bool one_pass = rows <= kRows && block.width <= kLines * kLine;
+  const int64_t step = one_pass ? kKeysPerTile : kLine;
+  for (int64_t begin = keys.begin; begin < keys.end; begin = block.keys.end) {
+    block.keys = {begin, std::min(keys.end, (begin / step + 1) * step)};
+    for (int64_t row = 0; row < rows; row += kRows) {
+      ValueBlock tile = block;
+      tile.p += row * kKeysPerTile;
+      tile.out += row * block.width;
+      while (tile.column < block.width) {
+        const bool whole = block.width - tile.column >= kLines * kLine;
+        const int lines = whole ? kLines : 1;
+        ChooseValues<kRows, kLines>(std::min<int64_t>(kRows, rows - row), lines,
+                                    tile);
+        tile.column += lines * kLine;
+      }
+    }
   }
 }
 
@@ -88,18 +112,18 @@ HWY_INLINE void AddValues(const AttentionRows& rows, const Tile& tile,
                           RowRange range, KeyRange keys, const float* scores,
                           float* out) {
   if (keys.empty()) return;
-  const int64_t width = rows.width();
-  ValueBlock block = {.p = scores + range.begin * kKeysPerTile,
-                      .values = tile.values,
-                      .width = width,
-                      .column = 0,
-                      .keys = keys,
-                      .out = out + range.begin * width};
-  for (; block.column < width; block.column += kBlockLines * kLine) {
-    const int64_t lines = (width - block.column) / kLine;
-    ChooseValues<kBlockRows, kBlockLines>(
-        range.size(), static_cast<int>(std::min<int64_t>(kBlockLines, lines)),
-        block);
+  const ValueBlock block = {.p = scores + range.begin * kKeysPerTile,
+                            .values = tile.values,
+                            .width = rows.width(),
+                            .column = 0,
+                            .keys = keys,
+                            .out = out + range.begin * rows.width()};
+  constexpr int64_t kWideWidth = 2 * kBlockLines * kLine;
+  if (IsStreaming(rows) && rows.width() >= kWideWidth) {
+    // Wide tiles read the values in the order in which they lie.
+    AddValueBlocks<kBlockRows / 2, 2 * kBlockLines>(range.size(), block);
+  } else {
+    AddValueBlocks<kBlockRows, kBlockLines>(range.size(), block);
   }
 }
 
@@ -133,6 +157,26 @@ HWY_INLINE void AddVisibleValues(const AttentionRows& rows, const Tile& tile,
   AddValuesByToken(rows, tile, range, {0, common.begin}, scores, out);
   AddValues(rows, tile, range, common, scores, out);
   AddValuesByToken(rows, tile, range, {common.end, kKeysPerTile}, scores, out);
+}
+
+// Applies the factors of the tile, then adds its values to every row.
+HWY_INLINE void AddTileValues(const AttentionRows& rows, const Tile& tile,
+                              TileScores scores, float* out) {
+  const Floats d;
+  const int64_t num_rows = rows.num_rows();
+  const int64_t width = rows.width();
+  for (int64_t row = 0; row < num_rows; ++row) {
+    if (scores.factors[row] == 1.0f) continue;  // would change nothing
+    const Vector factor = hn::Set(d, scores.factors[row]);
+    float* row_out = out + row * width;
+    for (int64_t i = 0; i < width; i += kLanes) {
+      hn::Store(hn::Mul(hn::Load(d, row_out + i), factor), d, row_out + i);
+    }
+  }
+  for (int64_t row = 0; row < num_rows; row += kBlockRows) {
+    AddVisibleValues(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
+                     scores.scores, out);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

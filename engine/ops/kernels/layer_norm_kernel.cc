@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+// Comes before foreach_target.h.
+#include "engine/ops/kernels/float_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/layer_norm_kernel.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

@@ -1,6 +1,9 @@
 // See rotary_kernel.h.
 #include "engine/ops/kernels/rotary_kernel.h"
 
+// Comes before foreach_target.h.
+#include "engine/ops/kernels/float_targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/rotary_kernel.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep

@@ -15,11 +15,14 @@ TEST(BlockAllocatorTest, HandsOutEachBlockOnce) {
   EXPECT_EQ(allocator.num_free(), 0);
 }
 
-TEST(BlockAllocatorTest, FreshBlocksAreNeighbours) {
+TEST(BlockAllocatorTest, TakesTheLowestNumberThatIsFree) {
   BlockAllocator allocator(5);
+  for (int i = 0; i < 4; ++i) allocator.Allocate();
+  for (const int32_t block : {1, 3, 0}) allocator.Release(block);
   EXPECT_EQ(allocator.Allocate(), 0);
   EXPECT_EQ(allocator.Allocate(), 1);
-  EXPECT_EQ(allocator.Allocate(), 2);
+  EXPECT_EQ(allocator.Allocate(), 3);
+  EXPECT_EQ(allocator.Allocate(), 4);
 }
 
 TEST(BlockAllocatorTest, TheLastReleaseFrees) {
