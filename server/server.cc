@@ -72,11 +72,9 @@ absl::Status CheckOptions(const ServerOptions& options) {
   if (options.listen.empty()) {
     return absl::InvalidArgumentError("listen: must name an address");
   }
-  const int64_t max_rows = options.engine.max_batch_rows;
-  if (options.max_num_seqs < 1 || options.max_num_seqs > max_rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_num_seqs: must be from 1 to ", max_rows, "; is ",
-                     options.max_num_seqs));
+  if (options.max_num_seqs < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_num_seqs: must be at least 1; is ", options.max_num_seqs));
   }
   if (options.max_queue < 1) {
     return absl::InvalidArgumentError(
@@ -152,7 +150,9 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
   const KvCacheStats kv_cache = engine_->kv_cache();
   BatchLoopOptions loop_options{
       .batcher = {.limits = {.max_batch_rows = options_.engine.max_batch_rows,
-                             .max_num_seqs = options_.max_num_seqs,
+                             .max_num_seqs =
+                                 std::min(options_.max_num_seqs,
+                                          options_.engine.max_batch_rows),
                              .max_decode_stall = options_.max_decode_stall},
                   .on_request_done =
                       [this](const RequestRecord& record) {

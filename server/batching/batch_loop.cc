@@ -25,10 +25,9 @@ absl::Status DrainingError() {
 }  // namespace
 
 BatchLoop::BatchLoop(Engine* engine, BatchLoopOptions options)
-    : engine_(engine),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       batcher_(engine, options_.batcher, [this] { Wake(); }) {
-  stats_.kv_cache = engine_->kv_cache();
+  stats_ = batcher_.Stats();
 }
 
 BatchLoop::~BatchLoop() {
@@ -67,14 +66,7 @@ absl::StatusOr<RequestId> BatchLoop::Submit(Submission submission) {
     return absl::DeadlineExceededError(
         "the deadline had passed when the request arrived");
   }
-  const int64_t blocks = engine_->BlocksFor(request.sequence.max_rows);
   absl::MutexLock lock(&mutex_);
-  if (blocks > stats_.kv_cache.total_blocks) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("prompt and max_tokens need ", blocks,
-                     " blocks of the KV cache for ", request.sequence.max_rows,
-                     " positions; it has ", stats_.kv_cache.total_blocks));
-  }
   if (draining_) {
     ++stats_.rejected_requests;
     return DrainingError();
@@ -136,7 +128,9 @@ BatchStats BatchLoop::stats() const {
 bool BatchLoop::RunOnce() {
   const absl::Time now = options_.batcher.now();
   TakeInbox(now);
-  const bool stepped = batcher_.RunRound(now);
+  batcher_.Prepare(now);
+  PublishStats();  // a step may be long, and the queue has moved on
+  const bool stepped = batcher_.Step(now);
   PublishStats();
   return stepped;
 }

@@ -41,8 +41,8 @@ class BatchLoop {
   void Start();
 
   // Queues a request. Its stream ends in an EndEvent or a FailedEvent.
-  // Errors: RESOURCE_EXHAUSTED when the queue is full (with a retry delay) or
-  // the request can never fit; UNAVAILABLE when draining; DEADLINE_EXCEEDED.
+  // Errors: RESOURCE_EXHAUSTED when the queue is full (with a retry delay);
+  // UNAVAILABLE when draining; DEADLINE_EXCEEDED.
   absl::StatusOr<RequestId> Submit(Submission submission)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends a request; does nothing when it has ended.
@@ -56,7 +56,7 @@ class BatchLoop {
   // Waits until no request is left; false after `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // As of the last round.
+  // As of the last step's begin or end.
   BatchStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
   // How long the current step has been running; zero between steps.
   absl::Duration StepTime() const { return batcher_.StepTime(); }
@@ -83,7 +83,6 @@ class BatchLoop {
   void PublishStats() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Duration RetryDelay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const Engine* const engine_;
   const BatchLoopOptions options_;
   Batcher batcher_;  // owned by the loop's thread
 

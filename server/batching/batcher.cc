@@ -41,7 +41,21 @@ void Batcher::Add(RequestId id, Submission submission, absl::Time now) {
       static_cast<uint64_t>(id), next_sequence_, std::move(submission),
       engine_->tokenizer(), now);
   next_sequence_ += request->choices().size();
+  CheckFits(*request, now);
   active_.emplace(id, std::move(request));
+}
+
+void Batcher::CheckFits(ActiveRequest& request, absl::Time now) {
+  const int64_t rows = request.request().sequence.max_rows;
+  const int64_t blocks = engine_->BlocksFor(rows);
+  const int64_t total_blocks = engine_->kv_cache().total_blocks;
+  if (blocks <= total_blocks) return;
+  Fail(
+      request,
+      absl::ResourceExhaustedError(absl::StrCat(
+          "prompt and max_tokens need ", blocks, " blocks of the KV cache for ",
+          rows, " positions; it has ", total_blocks)),
+      now);
 }
 
 void Batcher::End(RequestId id, absl::Status status, absl::Time now) {
@@ -59,12 +73,10 @@ void Batcher::EndQueued(const absl::Status& status, absl::Time now) {
   }
 }
 
-bool Batcher::RunRound(absl::Time now) {
+void Batcher::Prepare(absl::Time now) {
   EndExpired(now);
   Admit(now);
-  const bool stepped = Step(now);
   RemoveEnded();
-  return stepped;
 }
 
 void Batcher::EndExpired(absl::Time now) {
@@ -119,6 +131,12 @@ void Batcher::Admit(absl::Time now) {
 }
 
 bool Batcher::Step(absl::Time now) {
+  const bool ran = RunStep(now);
+  RemoveEnded();
+  return ran;
+}
+
+bool Batcher::RunStep(absl::Time now) {
   const StepDecision decision = Decide();
   const bool look_again = NotePauses(decision, now);
   EndOverrun(decision, now);

@@ -37,6 +37,7 @@ class Batcher {
   Batcher(Engine* engine, BatcherOptions options,
           std::function<void()> on_read);
 
+  // A request that can never fit ends with RESOURCE_EXHAUSTED.
   void Add(RequestId id, Submission submission, absl::Time now);
   // Ends a request with `status`; does nothing when it has ended.
   void End(RequestId id, absl::Status status, absl::Time now);
@@ -44,9 +45,10 @@ class Batcher {
   void EndAll(const absl::Status& status, absl::Time now);
   void EndQueued(const absl::Status& status, absl::Time now);
 
-  // Ends what is overdue, admits, and runs one step at the most. False when
-  // there was nothing to run.
-  bool RunRound(absl::Time now);
+  // A round is these two: ends what is overdue and admits; runs one step at
+  // the most, false when there was nothing to run.
+  void Prepare(absl::Time now);
+  bool Step(absl::Time now);
 
   // When a request has to be looked at though nothing else happens.
   absl::Time NextDeadline() const;
@@ -65,11 +67,12 @@ class Batcher {
     ActiveChoice* choice;
   };
 
+  void CheckFits(ActiveRequest& request, absl::Time now);
   void EndExpired(absl::Time now);
   void Admit(absl::Time now);
   void RemoveEnded();
 
-  bool Step(absl::Time now);
+  bool RunStep(absl::Time now);
   StepDecision Decide() const;
   bool NotePauses(const StepDecision& decision, absl::Time now);
   void EndOverrun(const StepDecision& decision, absl::Time now);

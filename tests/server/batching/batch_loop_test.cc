@@ -126,12 +126,16 @@ TEST_F(BatchLoopTest, AdmitsOnlyWhatFitsForItsWholeLife) {
 TEST_F(BatchLoopTest, WhatCanNeverFitIsRefusedWithTheNumbers) {
   MakeLoop({}, {.total_blocks = 4, .block_size = 16});
 
-  const absl::StatusOr<Client> client =
-      TrySubmit(MakeRequest(std::string(60, 'a'), 20));
+  Client client = Submit(MakeRequest(std::string(60, 'a'), 20));
+  Client next = Submit(MakeRequest("next", 5));
+  RunAll({&client, &next});
 
-  EXPECT_EQ(client.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(client.status().message()),
+  EXPECT_EQ(client.received.failure.code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(client.received.failure.message()),
               HasSubstr("5 blocks of the KV cache for 80 positions; it has 4"));
+  EXPECT_TRUE(next.received.end.has_value());
+  ExpectNothingLeft();
 }
 
 TEST_F(BatchLoopTest, AFullQueueRefusesWithARetryDelay) {

@@ -1,0 +1,275 @@
+#include "server/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
+#include "tests/server/server_fixture.h"
+
+namespace headrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+using ServerTest = ServerFixture;
+
+int PortOf(const std::string& address) {
+  return std::atoi(address.substr(address.rfind(':') + 1).c_str());
+}
+
+// Sends bytes to a port and reads what comes until the other side closes.
+std::string Talk(int port, const std::string& bytes) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<uint16_t>(port))};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
+      0) {
+    close(fd);
+    return "no connection";
+  }
+  send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  shutdown(fd, SHUT_WR);
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
+    answer.append(buffer, static_cast<size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST_F(ServerTest, PortZeroBecomesTheChosenOne) {
+  Start();
+
+  EXPECT_GT(PortOf(server_->addresses()[0]), 0);
+  EXPECT_TRUE(Generate(Text("hello", 1)).status.ok());
+}
+
+TEST_F(ServerTest, ATakenPortIsRefused) {
+  Start();
+  ServerOptions options;
+  options.listen = {server_->addresses()[0]};
+
+  const auto second = Server::Open(options);
+
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr(server_->addresses()[0]));
+}
+
+TEST_F(ServerTest, SeveralAddressesServe) {
+  ServerOptions options;
+  options.listen = {"127.0.0.1:0", "unix:" + ::testing::TempDir() +
+                                       "headrace_server_test.sock"};
+  auto server = Server::Open(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  (*server)->Serve(std::make_unique<FakeEngine>());
+
+  for (const std::string& address : (*server)->addresses()) {
+    const auto stub = v1::InferenceService::NewStub(
+        grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    v1::TokenizeRequest request;
+    request.add_texts("hello");
+    v1::TokenizeResponse response;
+    EXPECT_TRUE(stub->Tokenize(&context, request, &response).ok()) << address;
+  }
+}
+
+TEST_F(ServerTest, OtherMachinesNeedTlsOrAnExplicitFlag) {
+  ServerOptions options;
+  options.listen = {"127.0.0.1:0", "0.0.0.0:0"};
+  EXPECT_THAT(std::string(Server::Open(options).status().message()),
+              HasSubstr("0.0.0.0:0 is open to other machines"));
+  options.allow_insecure_remote = true;
+  EXPECT_TRUE(Server::Open(options).ok());
+}
+
+TEST_F(ServerTest, BadOptionsAreNamed) {
+  ServerOptions options;
+  options.max_num_seqs = 0;
+  EXPECT_THAT(std::string(Server::Open(options).status().message()),
+              HasSubstr("max_num_seqs"));
+  options = {};
+  options.listen.clear();
+  EXPECT_THAT(std::string(Server::Open(options).status().message()),
+              HasSubstr("listen"));
+}
+
+TEST_F(ServerTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {
+  Start();
+  absl::Notification release;
+  engine_->on_step = [&](const Batch&) { release.WaitForNotification(); };
+  Answer running;
+  std::thread call([&] { running = Generate(Text("hello", 5)); });
+  EXPECT_TRUE(Eventually([this] { return engine_->opened() == 1; }));
+  std::thread drain(
+      [this] { server_->Drain(absl::ZeroDuration(), absl::Seconds(20)); });
+  EXPECT_TRUE(Eventually([&] {
+    // Before the drain begins, a call waits in the queue.
+    grpc::ClientContext context;
+    context.set_deadline(
+        absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+    return stub_->Generate(&context, Text("late", 1))->Finish().error_code() ==
+           grpc::StatusCode::UNAVAILABLE;
+  }));
+
+  release.Notify();
+  call.join();
+  drain.join();
+
+  EXPECT_TRUE(running.status.ok()) << running.status.error_message();
+  EXPECT_EQ(running.text().size(), 5u);
+}
+
+TEST_F(ServerTest, GraceEndsAndHurryEndsItSooner) {
+  Start({.max_capture_bytes = 1 << 16}, {.hidden_size = 4096});
+  v1::GenerateRequest request = Text("hello", 400);
+  CaptureResidPost(request);
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, request);  // never read
+  EXPECT_TRUE(
+      Eventually([this] { return server_->stats().paused_sequences == 1; }));
+  const absl::Time begin = absl::Now();
+  std::thread drain(
+      [this] { server_->Drain(absl::Seconds(600), absl::Seconds(600)); });
+
+  EXPECT_TRUE(Eventually([this] {
+    server_->Hurry();
+    return server_->stats().running_requests == 0;
+  }));
+  drain.join();
+
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+}
+
+TEST_F(ServerTest, GarbageOnThePortHarmsNobody) {
+  Start();
+  const int port = PortOf(server_->addresses()[0]);
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\xFF'),
+        std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
+            std::string(1000, '\x01'),
+        std::string(1, '\0')}) {
+    Talk(port, bytes);
+  }
+
+  EXPECT_TRUE(Generate(Text("hello", 3)).status.ok());
+}
+
+TEST_F(ServerTest, ARequestOverFourMebibytesIsRefused) {
+  Start();
+  v1::GenerateRequest request = Text(std::string(5 << 20, 'a'), 1);
+
+  const Answer answer = Generate(request);
+
+  EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Generate(Text("hello", 1)).status.ok());
+}
+
+TEST_F(ServerTest, MalformedMessagesAreRefused) {
+  Start();
+  grpc::GenericStub stub(channel_);
+  const std::string garbage = "\xFF\xFF\xFF garbage";
+  const grpc::Slice slice(garbage);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/headrace.v1.InferenceService/Tokenize", request, &queue);
+  call->StartCall();
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Generate(Text("hello", 1)).status.ok());
+}
+
+// A request of the reflection protocol that lists the services, by hand: the
+// package ships no generated form of it.
+TEST_F(ServerTest, ReflectionListsTheServices) {
+  Start();
+  grpc::GenericStub stub(channel_);
+  const std::string list_services("\x3A\x00", 2);  // field 7, empty string
+  const grpc::Slice slice(list_services);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(
+      &context,
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  grpc::ByteBuffer response;
+  call->Read(&response, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+
+  std::vector<grpc::Slice> slices;
+  ASSERT_TRUE(response.Dump(&slices).ok());
+  std::string bytes;
+  for (const grpc::Slice& part : slices) {
+    bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  }
+  for (const char* service :
+       {"headrace.v1.InferenceService", "headrace.v1.ModelService",
+        "grpc.health.v1.Health"}) {
+    EXPECT_THAT(bytes, HasSubstr(service));
+  }
+}
+
+TEST_F(ServerTest, MetricsCountWhatWasDone) {
+  ServerOptions options;
+  options.metrics_listen = "127.0.0.1:0";
+  Start(options);
+  ASSERT_TRUE(Generate(Text("hello", 7)).status.ok());
+
+  std::string page;
+  EXPECT_TRUE(Eventually([&] {
+    page = Talk(PortOf(server_->metrics_address()),
+                "GET /metrics HTTP/1.0\r\n\r\n");
+    return page.find("headrace_requests_total{code=\"OK\"} 1") !=
+           std::string::npos;
+  })) << page;
+  EXPECT_THAT(page, HasSubstr("headrace_generation_tokens_total 7"));
+  EXPECT_THAT(page, HasSubstr("headrace_prompt_tokens_total 5"));
+  EXPECT_THAT(page, HasSubstr("headrace_kv_blocks_used 0"));
+  EXPECT_THAT(page, HasSubstr("headrace_time_to_first_token_seconds_count 1"));
+}
+
+TEST_F(ServerTest, ATakenMetricsPortIsRefused) {
+  ServerOptions options;
+  options.metrics_listen = "127.0.0.1:0";
+  Start(options);
+  ServerOptions second;
+  second.listen = {"127.0.0.1:0"};
+  second.metrics_listen = server_->metrics_address();
+
+  EXPECT_EQ(Server::Open(second).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace headrace
