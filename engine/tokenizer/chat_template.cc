@@ -10,6 +10,7 @@
 #include "engine/tokenizer/jinja/callable.h"
 #include "engine/tokenizer/jinja/interpreter.h"
 #include "engine/tokenizer/jinja/json_text.h"
+#include "engine/tokenizer/jinja/operators.h"
 #include "engine/tokenizer/jinja/parser.h"
 #include "engine/tokenizer/jinja/plain_text.h"
 #include "engine/tokenizer/jinja/syntax_tree.h"
@@ -116,8 +117,9 @@ absl::StatusOr<MarkedText> CutAtTag(const Continuation& continuation,
       StripRight(text, StripLeft(text, {0, text.size()}));
   const size_t end = bytes.rfind(continuation.tag);
   if (end == std::string::npos ||
-      bytes.find(text.substr(stripped.begin, stripped.end - stripped.begin)) ==
-          std::string::npos) {
+      FindText(bytes,
+               text.substr(stripped.begin, stripped.end - stripped.begin),
+               0) == std::string::npos) {
     return absl::InvalidArgumentError(
         "continue_final_message: the chat template does not keep the last "
         "message's text, so that it cannot be continued");

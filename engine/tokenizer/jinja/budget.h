@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_TOKENIZER_JINJA_BUDGET_H_
 #define HEADRACE_ENGINE_TOKENIZER_JINJA_BUDGET_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,25 +41,21 @@ class JinjaBudget {
         Concat("needs more than ", limits_.max_steps, " steps"));
   }
 
-  // Pays for looking through a text.
-  absl::Status ChargeRead(size_t bytes) {
-    return Charge(1 + static_cast<int64_t>(bytes / 64));
+  // Pays for a text that is looked through or made.
+  absl::Status ChargeText(size_t bytes) {
+    return Charge(1 + static_cast<int64_t>(bytes / 16));
   }
   // Pays for looking for one of this many names or keys.
   absl::Status ChargeSearch(size_t count) {
     return Charge(static_cast<int64_t>(count / 16));
   }
-  // These pay for memory: more than 4 steps for 64 bytes. For a text.
-  absl::Status ChargeMade(size_t bytes) {
-    return Charge(1 + static_cast<int64_t>(bytes / 16));
-  }
-  // For items of a list.
+  // Pays for items of a new list.
   absl::Status ChargeItems(size_t count) {
-    return Charge(4 * static_cast<int64_t>(count));
+    return Charge(4 * AtMostAll(count));
   }
-  // For items that are new strings.
+  // Pays for items that are new strings.
   absl::Status ChargeParts(size_t count) {
-    return Charge(16 * static_cast<int64_t>(count));
+    return Charge(16 * AtMostAll(count));
   }
 
   // Call before a string grows to `bytes`.
@@ -85,6 +82,13 @@ class JinjaBudget {
   }
 
  private:
+  // A count from the template, cut to what is too much anyway: its multiples
+  // must not overflow.
+  int64_t AtMostAll(size_t count) const {
+    return static_cast<int64_t>(
+        std::min(count, static_cast<size_t>(limits_.max_steps)));
+  }
+
   JinjaLimits limits_;
   int64_t steps_ = 0;
 };

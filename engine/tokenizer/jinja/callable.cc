@@ -95,7 +95,7 @@ absl::Status ChargeResult(JinjaBudget& budget, const JinjaValue& value) {
     return budget.ChargeItems(value.dict()->items.size());
   }
   RETURN_IF_ERROR(budget.CheckTextSize(value.text().size()));
-  return budget.ChargeMade(value.text().size());
+  return budget.ChargeText(value.text().size());
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ absl::StatusOr<JinjaValue> CallRow(JinjaRuntime& runtime,
   for (const JinjaValue& value : arguments.positional) {
     bytes += value.text().size();
   }
-  RETURN_IF_ERROR(runtime.budget.ChargeRead(bytes));
+  RETURN_IF_ERROR(runtime.budget.ChargeText(bytes));
   ASSIGN_OR_RETURN(JinjaValue result,
                    CallTest(runtime, row, self, std::move(arguments)));
   RETURN_IF_ERROR(ChargeResult(runtime.budget, result));

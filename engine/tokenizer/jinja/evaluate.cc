@@ -137,7 +137,7 @@ JinjaInterpreter::Result JinjaInterpreter::EvaluateNode(
     RETURN_IF_ERROR(runtime_.budget.CheckTextSize(out.size() + text.size()));
     out.Append(text);
   }
-  RETURN_IF_ERROR(runtime_.budget.ChargeMade(out.size()));
+  RETURN_IF_ERROR(runtime_.budget.ChargeText(out.size()));
   return JinjaValue::Text(std::move(out));
 }
 

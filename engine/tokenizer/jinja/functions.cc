@@ -55,8 +55,9 @@ Result Range(JinjaCall& call) {
   }
   std::vector<JinjaValue> items;
   for (uint64_t i = 0; i < count; ++i) {
-    items.push_back(
-        JinjaValue::Integer(start + static_cast<int64_t>(i) * step));
+    // Unsigned, because a product on the way may be beyond 63 bits.
+    items.push_back(JinjaValue::Integer(static_cast<int64_t>(
+        static_cast<uint64_t>(start) + i * static_cast<uint64_t>(step))));
   }
   return JinjaValue::Sequence(SequenceKind::kRange, std::move(items));
 }

@@ -115,15 +115,13 @@ absl::Status JinjaInterpreter::EnterScope(const Scope& scope) {
 
 absl::Status JinjaInterpreter::Write(const MarkedText& text) {
   RETURN_IF_ERROR(runtime_.budget.CheckTextSize(out_->size() + text.size()));
-  RETURN_IF_ERROR(runtime_.budget.ChargeMade(text.size()));
+  RETURN_IF_ERROR(runtime_.budget.ChargeText(text.size()));
   out_->Append(text);
   return absl::OkStatus();
 }
 
 JinjaInterpreter::FlowResult JinjaInterpreter::Execute(const TextOutput& node) {
-  RETURN_IF_ERROR(
-      runtime_.budget.CheckTextSize(out_->size() + node.text.size()));
-  out_->Append(node.text, TextOrigin::kTemplate);
+  RETURN_IF_ERROR(Write(node.text));
   return Flow::kNext;
 }
 

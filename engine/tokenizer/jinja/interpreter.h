@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/tokenizer/jinja/callable.h"
+#include "engine/tokenizer/jinja/depth_guard.h"
 #include "engine/tokenizer/jinja/loop.h"
 #include "engine/tokenizer/jinja/marked_text.h"
 #include "engine/tokenizer/jinja/syntax_tree.h"
@@ -67,17 +68,6 @@ class JinjaInterpreter {
     JinjaInterpreter& interpreter_;
     JinjaFrame* previous_;
     JinjaFrame* frame_;
-  };
-  // Counts nested evaluation.
-  class DepthGuard {
-   public:
-    explicit DepthGuard(int& depth) : depth_(depth) { ++depth_; }
-    ~DepthGuard() { --depth_; }
-    DepthGuard(const DepthGuard&) = delete;
-    DepthGuard& operator=(const DepthGuard&) = delete;
-
-   private:
-    int& depth_;
   };
   absl::Status CheckDepth() const;
   // Remembers the line of the innermost error.

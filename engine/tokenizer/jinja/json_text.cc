@@ -189,7 +189,7 @@ absl::StatusOr<JinjaValue> FromJsonAt(const JinjaLimits& limits,
     return JinjaValue::Text(
         MarkedText(json.get_ref<const std::string&>(), kOrigin));
   }
-  if (json.is_boolean()) return JinjaValue::Bool(json.get<bool>());
+  if (json.is_boolean()) return JinjaValue::Bool(json.get<bool>(), kOrigin);
   if (json.is_number_float()) {
     return JinjaValue::Float(json.get<double>(), kOrigin);
   }
@@ -219,7 +219,7 @@ absl::StatusOr<JinjaValue> FromJsonAt(const JinjaLimits& limits,
     }
     return JinjaValue::Dict(std::move(items), kOrigin);
   }
-  if (json.is_null()) return JinjaValue();
+  if (json.is_null()) return JinjaValue::None(kOrigin);
   return absl::InvalidArgumentError("binary JSON values are not supported");
 }
 

@@ -102,14 +102,13 @@ absl::StatusOr<std::optional<JinjaValue>> FindByIndex(JinjaBudget& budget,
   }
   if (!object.is_string()) return std::nullopt;
   const std::string_view bytes = object.text().bytes();
-  RETURN_IF_ERROR(budget.ChargeRead(bytes.size()));
+  RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
   const auto offset = ToOffset(index, CountCodePoints(bytes));
   if (!offset.has_value()) return std::nullopt;
   const size_t begin = OffsetOfCodePoint(bytes, *offset);
   MarkedText character =
       object.text().Slice(begin, begin + CodePointAt(bytes, begin).length);
-  return object.is_markup() ? JinjaValue::Markup(std::move(character))
-                            : JinjaValue::Text(std::move(character));
+  return JinjaValue::TextLike(object, std::move(character));
 }
 
 // Bounds as Python's slice.indices() makes them: `count` items from `start`,
@@ -229,13 +228,12 @@ absl::StatusOr<JinjaValue> GetSlice(JinjaBudget& budget,
   const JinjaSequence* sequence = object.sequence();
   if (object.is_string()) {
     const MarkedText& text = object.text();
-    RETURN_IF_ERROR(budget.ChargeRead(text.size()));
+    RETURN_IF_ERROR(budget.ChargeText(text.size()));
     ASSIGN_OR_RETURN(
         const SliceIndices indices,
         ToIndices(bounds, static_cast<int64_t>(CountCodePoints(text.bytes()))));
     MarkedText slice = SliceText(text, indices);
-    return object.is_markup() ? JinjaValue::Markup(std::move(slice))
-                              : JinjaValue::Text(std::move(slice));
+    return JinjaValue::TextLike(object, std::move(slice));
   }
   if (sequence == nullptr || !IsSubscriptable(*sequence)) {
     return JinjaTypeError("a slice needs a string, list or tuple", object);

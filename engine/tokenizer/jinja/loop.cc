@@ -14,16 +14,19 @@ absl::StatusOr<std::optional<JinjaValue>> JinjaLoop::PullOne() {
 
 absl::StatusOr<bool> JinjaLoop::Advance() {
   RETURN_IF_ERROR(Peek());
-  if (ahead_.empty()) return false;
+  if (!has_ahead()) return false;
   if (index0_ >= 0) previous_ = std::move(current_);
-  current_ = std::move(ahead_.front());
-  ahead_.pop_front();
+  current_ = std::move(ahead_[next_ahead_++]);
+  if (!has_ahead()) {
+    ahead_.clear();
+    next_ahead_ = 0;
+  }
   ++index0_;
   return true;
 }
 
 absl::Status JinjaLoop::Peek() {
-  if (!ahead_.empty()) return absl::OkStatus();
+  if (has_ahead()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::optional<JinjaValue> next, PullOne());
   if (next.has_value()) ahead_.push_back(*std::move(next));
   return absl::OkStatus();
@@ -36,7 +39,7 @@ absl::StatusOr<int64_t> JinjaLoop::Length() {
       if (!next.has_value()) break;
       ahead_.push_back(*std::move(next));
     }
-    length_ = index0_ + 1 + static_cast<int64_t>(ahead_.size());
+    length_ = index0_ + 1 + static_cast<int64_t>(ahead_.size() - next_ahead_);
   }
   return *length_;
 }
@@ -50,7 +53,7 @@ absl::StatusOr<std::optional<JinjaValue>> JinjaLoop::Attribute(
   if (name == "depth0") return JinjaValue::Integer(depth0_);
   if (name == "last") {
     RETURN_IF_ERROR(Peek());
-    return JinjaValue::Bool(ahead_.empty());
+    return JinjaValue::Bool(!has_ahead());
   }
   if (name == "previtem") {
     return previous_.has_value()
@@ -59,8 +62,8 @@ absl::StatusOr<std::optional<JinjaValue>> JinjaLoop::Attribute(
   }
   if (name == "nextitem") {
     RETURN_IF_ERROR(Peek());
-    return ahead_.empty() ? JinjaValue::Undefined("there is no next item")
-                          : ahead_.front();
+    return !has_ahead() ? JinjaValue::Undefined("there is no next item")
+                        : ahead_[next_ahead_];
   }
   const bool is_revindex = name == "revindex";
   if (is_revindex || name == "revindex0" || name == "length") {

@@ -3,7 +3,6 @@
 #define HEADRACE_ENGINE_TOKENIZER_JINJA_LOOP_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -60,8 +59,11 @@ class JinjaLoop {
   int64_t index0_ = -1;
   JinjaValue current_;
   std::optional<JinjaValue> previous_;
-  // Items pulled but not reached yet, in order.
-  std::deque<JinjaValue> ahead_;
+  bool has_ahead() const { return next_ahead_ < ahead_.size(); }
+
+  // Items pulled but not reached yet: from next_ahead_ on.
+  std::vector<JinjaValue> ahead_;
+  size_t next_ahead_ = 0;
   std::optional<std::vector<JinjaValue>> last_changed_;
 };
 

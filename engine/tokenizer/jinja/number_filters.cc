@@ -183,8 +183,9 @@ Result Round(JinjaCall& call) {
   }
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = call.self.number() * unit;
-  if (!std::isfinite(scaled)) {
-    return absl::InvalidArgumentError("round: the number is too large");
+  if (unit == 0 || !std::isfinite(scaled)) {
+    return absl::InvalidArgumentError(
+        "round: the number or the precision is too large");
   }
   return JinjaValue::Float(
       (method.bytes() == "ceil" ? std::ceil(scaled) : std::floor(scaled)) /

@@ -32,7 +32,7 @@ absl::StatusOr<JinjaValue> Concatenate(JinjaBudget& budget,
   if (left.is_string() && right.is_string()) {
     const size_t size = left.text().size() + right.text().size();
     RETURN_IF_ERROR(budget.CheckTextSize(size));
-    RETURN_IF_ERROR(budget.ChargeMade(size));
+    RETURN_IF_ERROR(budget.ChargeText(size));
     if (left.is_markup() || right.is_markup()) {
       MarkedText text = EscapeHtml(left);
       text.Append(EscapeHtml(right));
@@ -64,11 +64,10 @@ absl::StatusOr<JinjaValue> Repeat(JinjaBudget& budget, const JinjaValue& what,
         static_cast<double>(budget.limits().max_text_bytes)) {
       return budget.CheckTextSize(std::numeric_limits<size_t>::max());
     }
-    RETURN_IF_ERROR(budget.ChargeMade(size * static_cast<size_t>(times)));
+    RETURN_IF_ERROR(budget.ChargeText(size * static_cast<size_t>(times)));
     MarkedText text;
     for (int64_t i = 0; size > 0 && i < times; ++i) text.Append(what.text());
-    return what.is_markup() ? JinjaValue::Markup(std::move(text))
-                            : JinjaValue::Text(std::move(text));
+    return JinjaValue::TextLike(what, std::move(text));
   }
   const std::vector<JinjaValue>& items = what.sequence()->items;
   if (!items.empty()) {
@@ -125,7 +124,7 @@ absl::StatusOr<bool> IsIn(JinjaBudget& budget, const JinjaValue& item,
     if (!item.is_string()) {
       return JinjaTypeError("'in <string>' needs a string on the left", item);
     }
-    RETURN_IF_ERROR(budget.ChargeRead(container.text().size()));
+    RETURN_IF_ERROR(budget.ChargeText(container.text().size()));
     return FindText(container.text().bytes(), item.text().bytes(), 0) !=
            std::string::npos;
   }
@@ -239,7 +238,8 @@ absl::StatusOr<JinjaValue> Negate(const JinjaValue& value) {
 
 absl::StatusOr<JinjaValue> Plus(const JinjaValue& value) {
   if (!value.is_number()) return JinjaTypeError("+ needs a number", value);
-  return value.is_bool() ? JinjaValue::Integer(value.integer()) : value;
+  if (value.is_float()) return value;
+  return JinjaValue::Integer(value.integer(), value.origin());
 }
 
 absl::StatusOr<bool> ApplyCompare(JinjaBudget& budget, CompareOperator op,

@@ -184,7 +184,7 @@ Result Unique(JinjaCall& call) {
     seen.push_back(std::move(key));
     kept.push_back(item);
   }
-  return JinjaValue::Sequence(SequenceKind::kGenerator, std::move(kept));
+  return JinjaValue::Generator(std::move(kept));
 }
 
 template <bool kLargest>

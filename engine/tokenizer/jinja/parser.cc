@@ -127,7 +127,8 @@ absl::StatusOr<Body> JinjaParser::ParseBody(
   while (!AtKind(JinjaTokenKind::kEnd)) {
     const int line = Current().line;
     if (AtKind(JinjaTokenKind::kData)) {
-      body.push_back({line, TextOutput{Take().text}});
+      body.push_back(
+          {line, TextOutput{MarkedText(Take().text, TextOrigin::kTemplate)}});
     } else if (AtKind(JinjaTokenKind::kVariableBegin)) {
       Take();
       ASSIGN_OR_RETURN(ExpressionPtr value, ParseTuple(TupleStyle::kPlain));

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "engine/tokenizer/jinja/depth_guard.h"
 #include "engine/tokenizer/jinja/lexer.h"
 #include "engine/tokenizer/jinja/syntax_tree.h"
 
@@ -28,17 +29,6 @@ class JinjaParser {
   using ExpressionResult = absl::StatusOr<ExpressionPtr>;
   using StatementResult = absl::StatusOr<Statement>;
 
-  // Counts how deep the parser is in itself.
-  class DepthGuard {
-   public:
-    explicit DepthGuard(int& depth) : depth_(depth) { ++depth_; }
-    ~DepthGuard() { --depth_; }
-    DepthGuard(const DepthGuard&) = delete;
-    DepthGuard& operator=(const DepthGuard&) = delete;
-
-   private:
-    int& depth_;
-  };
   absl::Status CheckDepth() const;
 
   // Of a call or a macro.

@@ -191,7 +191,7 @@ absl::StatusOr<JinjaValue> PercentFormat(JinjaBudget& budget,
                                            arguments.is_undefined());
   const MarkedText& text = format.text();
   const std::string_view bytes = text.bytes();
-  RETURN_IF_ERROR(budget.ChargeRead(bytes.size()));
+  RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
   MarkedText out;
   size_t next_value = 0;
   size_t written = 0;
@@ -213,14 +213,13 @@ absl::StatusOr<JinjaValue> PercentFormat(JinjaBudget& budget,
     ASSIGN_OR_RETURN(const MarkedText field,
                      FormatValue(budget, conversion, value));
     RETURN_IF_ERROR(budget.CheckTextSize(out.size() + field.size()));
-    RETURN_IF_ERROR(budget.ChargeMade(field.size() + kMaxWidth));
+    RETURN_IF_ERROR(budget.ChargeText(field.size() + kMaxWidth));
     AppendPadded(conversion, field, out);
   }
   if (next_value != values.size() && !may_be_unused) {
     return absl::InvalidArgumentError("too many values for a format");
   }
-  return format.is_markup() ? JinjaValue::Markup(std::move(out))
-                            : JinjaValue::Text(std::move(out));
+  return JinjaValue::TextLike(format, std::move(out));
 }
 
 }  // namespace headrace

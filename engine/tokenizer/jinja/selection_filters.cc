@@ -17,10 +17,6 @@ namespace {
 
 using Result = absl::StatusOr<JinjaValue>;
 
-JinjaValue Generator(std::vector<JinjaValue> items) {
-  return JinjaValue::Sequence(SequenceKind::kGenerator, std::move(items));
-}
-
 // Nothing to do for a value that is false, iterable or not.
 absl::StatusOr<std::vector<JinjaValue>> ItemsIfAny(JinjaCall& call) {
   if (!IsTruthy(call.self)) return std::vector<JinjaValue>();
@@ -67,7 +63,7 @@ Result MapAttribute(JinjaCall& call, const JinjaValue& attribute) {
     ASSIGN_OR_RETURN(item, FollowPath(call.runtime.budget, path,
                                       std::move(item), otherwise));
   }
-  return Generator(std::move(items));
+  return JinjaValue::Generator(std::move(items));
 }
 
 Result Map(JinjaCall& call) {
@@ -88,7 +84,7 @@ Result Map(JinjaCall& call) {
   for (JinjaValue& item : items) {
     ASSIGN_OR_RETURN(item, CallRow(call.runtime, *filter, item, arguments));
   }
-  return Generator(std::move(items));
+  return JinjaValue::Generator(std::move(items));
 }
 
 // What the four filters below do with an item.
@@ -125,7 +121,7 @@ template <bool kByAttribute, bool kKeeps>
 Result Select(JinjaCall& call) {
   ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, ItemsIfAny(call));
   std::vector<JinjaValue> kept;
-  if (items.empty()) return Generator(std::move(kept));
+  if (items.empty()) return JinjaValue::Generator(std::move(kept));
   ASSIGN_OR_RETURN(const Selection selection,
                    ReadSelection(call, kByAttribute));
   for (const JinjaValue& item : items) {
@@ -138,7 +134,7 @@ Result Select(JinjaCall& call) {
     }
     if (IsTruthy(value) == kKeeps) kept.push_back(item);
   }
-  return Generator(std::move(kept));
+  return JinjaValue::Generator(std::move(kept));
 }
 
 constexpr auto kSelectionFilters = std::to_array<JinjaCallableRow>({

@@ -17,10 +17,6 @@ namespace {
 
 using Result = absl::StatusOr<JinjaValue>;
 
-JinjaValue Generator(std::vector<JinjaValue> items) {
-  return JinjaValue::Sequence(SequenceKind::kGenerator, std::move(items));
-}
-
 Result Length(JinjaCall& call) {
   const std::optional<int64_t> length = LengthOf(call.self);
   if (!length.has_value())
@@ -71,7 +67,7 @@ Result Reverse(JinjaCall& call) {
   std::reverse(items.begin(), items.end());
   return call.self.is_sequence_kind(SequenceKind::kGenerator)
              ? JinjaValue::List(std::move(items))
-             : Generator(std::move(items));
+             : JinjaValue::Generator(std::move(items));
 }
 
 Result Items(JinjaCall& call) {
@@ -83,7 +79,7 @@ Result Items(JinjaCall& call) {
       items.push_back(JinjaValue::Tuple({key, item}));
     }
   }
-  return Generator(std::move(items));
+  return JinjaValue::Generator(std::move(items));
 }
 
 // Lists of `size` items; the last is filled up when there is something to
@@ -102,15 +98,14 @@ Result Batch(JinjaCall& call) {
     batch.push_back(std::move(item));
   }
   if (!batch.empty()) {
-    const int64_t missing = size - static_cast<int64_t>(batch.size());
-    if (fill != nullptr && missing > 0) {
-      RETURN_IF_ERROR(
-          call.runtime.budget.ChargeItems(static_cast<size_t>(missing)));
-      batch.insert(batch.end(), static_cast<size_t>(missing), *fill);
+    if (fill != nullptr && size > static_cast<int64_t>(batch.size())) {
+      const size_t missing = static_cast<size_t>(size) - batch.size();
+      RETURN_IF_ERROR(call.runtime.budget.ChargeItems(missing));
+      batch.insert(batch.end(), missing, *fill);
     }
     batches.push_back(JinjaValue::List(std::move(batch)));
   }
-  return Generator(std::move(batches));
+  return JinjaValue::Generator(std::move(batches));
 }
 
 // `slices` lists of almost the same length; the first ones are longer.
@@ -135,7 +130,7 @@ Result Slice(JinjaCall& call) {
     if (fill != nullptr && !is_longer) list.push_back(*fill);
     lists.push_back(JinjaValue::List(std::move(list)));
   }
-  return Generator(std::move(lists));
+  return JinjaValue::Generator(std::move(lists));
 }
 
 Result Sum(JinjaCall& call) {

@@ -21,16 +21,11 @@ namespace {
 
 using Result = absl::StatusOr<JinjaValue>;
 
-// A string of the same kind as the method's object.
-JinjaValue Alike(const JinjaCall& call, MarkedText text) {
-  return call.self.is_markup() ? JinjaValue::Markup(std::move(text))
-                               : JinjaValue::Text(std::move(text));
-}
-
 JinjaValue ListAlike(const JinjaCall& call, std::vector<MarkedText> parts,
                      SequenceKind kind = SequenceKind::kList) {
   std::vector<JinjaValue> items;
-  for (MarkedText& part : parts) items.push_back(Alike(call, std::move(part)));
+  for (MarkedText& part : parts)
+    items.push_back(JinjaValue::TextLike(call.self, std::move(part)));
   return JinjaValue::Sequence(kind, std::move(items));
 }
 
@@ -59,14 +54,15 @@ std::optional<std::string_view> View(const std::optional<MarkedText>& text) {
 
 template <CaseChange kChange>
 Result Case(JinjaCall& call) {
-  return Alike(call, ChangeCase(call.self.text(), kChange));
+  return JinjaValue::TextLike(call.self, ChangeCase(call.self.text(), kChange));
 }
 
 template <StripSide kSide>
 Result StripMethod(JinjaCall& call) {
   ASSIGN_OR_RETURN(const std::optional<MarkedText> characters,
                    OptionalText(call, 0));
-  return Alike(call, Strip(call.self.text(), kSide, View(characters)));
+  return JinjaValue::TextLike(call.self,
+                              Strip(call.self.text(), kSide, View(characters)));
 }
 
 Result SplitMethod(JinjaCall& call) {
@@ -137,7 +133,7 @@ Result ReplaceMethod(JinjaCall& call) {
   ASSIGN_OR_RETURN(MarkedText text,
                    Replace(call.runtime.budget, call.self.text(), old.bytes(),
                            replacement, most));
-  return Alike(call, std::move(text));
+  return JinjaValue::TextLike(call.self, std::move(text));
 }
 
 Result JoinMethod(JinjaCall& call) {
@@ -150,7 +146,7 @@ Result JoinMethod(JinjaCall& call) {
   }
   ASSIGN_OR_RETURN(MarkedText text,
                    Join(call.runtime.budget, call.self.text(), parts));
-  return Alike(call, std::move(text));
+  return JinjaValue::TextLike(call.self, std::move(text));
 }
 
 template <Alignment kAlignment>
@@ -160,7 +156,7 @@ Result PadMethod(JinjaCall& call) {
                    Inserted(call, 1, MarkedText(" ", TextOrigin::kTemplate)));
   ASSIGN_OR_RETURN(MarkedText text, Pad(call.runtime.budget, call.self.text(),
                                         kAlignment, width, fill));
-  return Alike(call, std::move(text));
+  return JinjaValue::TextLike(call.self, std::move(text));
 }
 
 Result ZeroFill(JinjaCall& call) {
@@ -168,13 +164,14 @@ Result ZeroFill(JinjaCall& call) {
   const MarkedText& text = call.self.text();
   const std::string_view bytes = text.bytes();
   const size_t sign = bytes.starts_with('-') || bytes.starts_with('+') ? 1 : 0;
-  ASSIGN_OR_RETURN(const MarkedText digits,
-                   Pad(call.runtime.budget, text.Slice(sign, text.size()),
-                       Alignment::kRight, width - static_cast<int64_t>(sign),
-                       MarkedText("0", TextOrigin::kTemplate)));
+  ASSIGN_OR_RETURN(
+      const MarkedText digits,
+      Pad(call.runtime.budget, text.Slice(sign, text.size()), Alignment::kRight,
+          std::max<int64_t>(width, 0) - static_cast<int64_t>(sign),
+          MarkedText("0", TextOrigin::kTemplate)));
   MarkedText out = text.Slice(0, sign);
   out.Append(digits);
-  return Alike(call, std::move(out));
+  return JinjaValue::TextLike(call.self, std::move(out));
 }
 
 // The part of the text between the character indices in arguments 1 and 2.
@@ -281,14 +278,16 @@ Result RemovePrefix(JinjaCall& call) {
   ASSIGN_OR_RETURN(const MarkedText prefix, call.Text(0, MarkedText()));
   const MarkedText& text = call.self.text();
   const bool has = text.bytes().starts_with(prefix.bytes());
-  return Alike(call, text.Slice(has ? prefix.size() : 0, text.size()));
+  return JinjaValue::TextLike(call.self,
+                              text.Slice(has ? prefix.size() : 0, text.size()));
 }
 
 Result RemoveSuffix(JinjaCall& call) {
   ASSIGN_OR_RETURN(const MarkedText suffix, call.Text(0, MarkedText()));
   const MarkedText& text = call.self.text();
   const bool has = text.bytes().ends_with(suffix.bytes());
-  return Alike(call, text.Slice(0, text.size() - (has ? suffix.size() : 0)));
+  return JinjaValue::TextLike(
+      call.self, text.Slice(0, text.size() - (has ? suffix.size() : 0)));
 }
 
 template <bool (*kHolds)(char32_t)>
@@ -313,8 +312,7 @@ Result AllCased(JinjaCall& call) {
     const CodePoint c = CodePointAt(bytes, i);
     if (kHolds(c.value)) {
       found = true;
-    } else if (IsUpperCase(c.value) || IsLowerCase(c.value) ||
-               IsTitleCase(c.value)) {
+    } else if (IsCased(c.value)) {
       return JinjaValue::Bool(false);
     }
     i += c.length;

@@ -152,7 +152,7 @@ struct Scope {
 };
 
 struct TextOutput {
-  std::string text;
+  MarkedText text;
 };
 struct ValueOutput {
   ExpressionPtr value;

@@ -29,15 +29,10 @@ Result SoftString(const JinjaCall& call) {
   return JinjaValue::Text(std::move(text));
 }
 
-JinjaValue Alike(const JinjaValue& string, MarkedText text) {
-  return string.is_markup() ? JinjaValue::Markup(std::move(text))
-                            : JinjaValue::Text(std::move(text));
-}
-
 template <CaseChange kChange>
 Result Case(JinjaCall& call) {
   ASSIGN_OR_RETURN(const JinjaValue string, SoftString(call));
-  return Alike(string, ChangeCase(string.text(), kChange));
+  return JinjaValue::TextLike(string, ChangeCase(string.text(), kChange));
 }
 
 // What jinja2 cuts words at. Python's str.title() has other words.
@@ -71,11 +66,13 @@ Result Title(JinjaCall& call) {
 Result Trim(JinjaCall& call) {
   ASSIGN_OR_RETURN(const JinjaValue string, SoftString(call));
   if (call.ArgumentOrNone(0) == nullptr) {
-    return Alike(string, Strip(string.text(), StripSide::kBoth, std::nullopt));
+    return JinjaValue::TextLike(
+        string, Strip(string.text(), StripSide::kBoth, std::nullopt));
   }
   ASSIGN_OR_RETURN(const MarkedText characters, call.Text(0, MarkedText()));
-  return Alike(string, Strip(string.text(), StripSide::kBoth,
-                             std::string_view(characters.bytes())));
+  return JinjaValue::TextLike(string,
+                              Strip(string.text(), StripSide::kBoth,
+                                    std::string_view(characters.bytes())));
 }
 
 Result Center(JinjaCall& call) {
@@ -84,7 +81,7 @@ Result Center(JinjaCall& call) {
   ASSIGN_OR_RETURN(MarkedText text,
                    Pad(call.runtime.budget, string.text(), Alignment::kCenter,
                        width, MarkedText(" ", TextOrigin::kTemplate)));
-  return Alike(string, std::move(text));
+  return JinjaValue::TextLike(string, std::move(text));
 }
 
 Result ReplaceFilter(JinjaCall& call) {
@@ -143,7 +140,7 @@ Result IndentFilter(JinjaCall& call) {
   style.blank = call.Truth(2, false);
   ASSIGN_OR_RETURN(MarkedText text,
                    Indent(call.runtime.budget, call.self.text(), style));
-  return Alike(call.self, std::move(text));
+  return JinjaValue::TextLike(call.self, std::move(text));
 }
 
 Result Truncate(JinjaCall& call) {
@@ -159,15 +156,15 @@ Result Truncate(JinjaCall& call) {
     ASSIGN_OR_RETURN(leeway, call.Integer(3, leeway));
   }
   const MarkedText& text = call.self.text();
-  const int64_t kept =
-      length - static_cast<int64_t>(CountCodePoints(end.bytes()));
-  if (kept < 0 || leeway < 0) {
+  const auto end_length = static_cast<int64_t>(CountCodePoints(end.bytes()));
+  if (length < end_length || leeway < 0) {
     return absl::InvalidArgumentError(Concat(
         "truncate to ", length, " characters is less than its end needs"));
   }
   const auto size = static_cast<int64_t>(CountCodePoints(text.bytes()));
   if (size - leeway <= length) return call.self;
-  size_t cut = OffsetOfCodePoint(text.bytes(), static_cast<size_t>(kept));
+  size_t cut =
+      OffsetOfCodePoint(text.bytes(), static_cast<size_t>(length - end_length));
   if (!call.Truth(1, false)) {
     const size_t space = text.bytes().substr(0, cut).rfind(' ');
     if (space != std::string::npos) cut = space;

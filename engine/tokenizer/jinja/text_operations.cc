@@ -30,10 +30,6 @@ std::u32string ChangeOne(std::string_view text, size_t offset, CaseChange how,
   return {};
 }
 
-bool IsCased(char32_t c) {
-  return IsUpperCase(c) || IsLowerCase(c) || IsTitleCase(c);
-}
-
 absl::Status EmptySeparator() {
   return absl::InvalidArgumentError("split() with an empty separator");
 }
@@ -287,7 +283,7 @@ absl::StatusOr<size_t> FindLast(JinjaBudget& budget, std::string_view text,
   if (needle.size() > end) return std::string::npos;
   const size_t starts = end - needle.size() + 1;
   // At worst every start compares the whole needle.
-  RETURN_IF_ERROR(budget.ChargeRead(starts + starts / 64 * needle.size()));
+  RETURN_IF_ERROR(budget.ChargeText(starts + starts / 256 * needle.size()));
   return text.substr(0, end).rfind(needle);
 }
 

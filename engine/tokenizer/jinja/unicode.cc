@@ -36,10 +36,6 @@ char32_t RawByte(char byte) {
   return kRawByte + static_cast<unsigned char>(byte);
 }
 
-bool IsCased(char32_t c) {
-  return IsUpperCase(c) || IsLowerCase(c) || IsTitleCase(c);
-}
-
 // Characters that case rules look through (Unicode 15, D136).
 bool IsCaseIgnorable(char32_t c) {
   static constexpr std::array<char32_t, 17> kMidWord = {
@@ -201,6 +197,10 @@ bool IsLowerCase(char32_t c) {
 }
 
 bool IsTitleCase(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LT; }
+
+bool IsCased(char32_t c) {
+  return IsUpperCase(c) || IsLowerCase(c) || IsTitleCase(c);
+}
 
 bool IsPrintable(char32_t c) {
   if (c == ' ') return true;

@@ -44,6 +44,8 @@ bool IsNumeric(char32_t c);
 bool IsUpperCase(char32_t c);
 bool IsLowerCase(char32_t c);
 bool IsTitleCase(char32_t c);
+// One of the three.
+bool IsCased(char32_t c);
 // Shown as it is by repr().
 bool IsPrintable(char32_t c);
 

@@ -55,9 +55,16 @@ bool DictsEqual(const JinjaDict& a, const JinjaDict& b) {
 
 }  // namespace
 
-JinjaValue JinjaValue::Bool(bool value) {
+JinjaValue JinjaValue::None(TextOrigin origin) {
+  JinjaValue result;
+  result.origin_ = origin;
+  return result;
+}
+
+JinjaValue JinjaValue::Bool(bool value, TextOrigin origin) {
   JinjaValue result;
   result.value_ = value;
+  result.origin_ = origin;
   return result;
 }
 
@@ -93,6 +100,10 @@ JinjaValue JinjaValue::Markup(MarkedText text) {
   return result;
 }
 
+JinjaValue JinjaValue::TextLike(const JinjaValue& like, MarkedText text) {
+  return like.is_markup() ? Markup(std::move(text)) : Text(std::move(text));
+}
+
 JinjaValue JinjaValue::Undefined(std::string message) {
   JinjaValue result;
   result.value_ = std::make_shared<const JinjaUndefined>(
@@ -126,6 +137,10 @@ JinjaValue JinjaValue::List(std::vector<JinjaValue> items) {
 
 JinjaValue JinjaValue::Tuple(std::vector<JinjaValue> items) {
   return Sequence(SequenceKind::kTuple, std::move(items));
+}
+
+JinjaValue JinjaValue::Generator(std::vector<JinjaValue> items) {
+  return Sequence(SequenceKind::kGenerator, std::move(items));
 }
 
 JinjaValue JinjaValue::Dict(DictItems items, TextOrigin origin) {
@@ -223,7 +238,7 @@ TextOrigin JinjaValue::origin() const {
 }
 
 int64_t JinjaValue::weight() const {
-  return weight_ + static_cast<int64_t>(text().size()) / 64;
+  return weight_ + static_cast<int64_t>(text().size()) / 16;
 }
 
 std::string_view JinjaValue::type_name() const {

@@ -40,7 +40,8 @@ enum class SequenceKind : uint8_t {
 class JinjaValue {
  public:
   JinjaValue() = default;  // None
-  static JinjaValue Bool(bool value);
+  static JinjaValue None(TextOrigin origin);
+  static JinjaValue Bool(bool value, TextOrigin origin = TextOrigin::kTemplate);
   static JinjaValue Integer(int64_t value,
                             TextOrigin origin = TextOrigin::kTemplate);
   static JinjaValue Float(double value,
@@ -49,6 +50,8 @@ class JinjaValue {
   static JinjaValue Text(std::string bytes);  // the template's
   // A string that `+` joins HTML-escaped text to (the filters safe, escape).
   static JinjaValue Markup(MarkedText text);
+  // A string of the same kind as `like`.
+  static JinjaValue TextLike(const JinjaValue& like, MarkedText text);
   // `message`: what to say when it is used for more than printing.
   static JinjaValue Undefined(std::string message);
   // `origin`: of the container itself, empty or not.
@@ -56,6 +59,7 @@ class JinjaValue {
                              TextOrigin origin = TextOrigin::kTemplate);
   static JinjaValue List(std::vector<JinjaValue> items);
   static JinjaValue Tuple(std::vector<JinjaValue> items);
+  static JinjaValue Generator(std::vector<JinjaValue> items);
   using DictItems = std::vector<std::pair<JinjaValue, JinjaValue>>;
   // The keys are hashable and differ from each other.
   static JinjaValue Dict(DictItems items,
@@ -98,7 +102,7 @@ class JinjaValue {
   TextOrigin origin() const;
   // How deep containers are nested in it; 0 for scalars.
   int depth() const { return depth_; }
-  // What walking it costs, in steps: its values, and its text by 64 bytes.
+  // What walking it costs, in steps: its values, and its text by 16 bytes.
   int64_t weight() const;
   // Python's name of the type: "str", "dict", …
   std::string_view type_name() const;

@@ -136,6 +136,79 @@ TEST(ChatLimitsTest, NestingIsBounded) {
   EXPECT_THAT(ErrorOf("{{ deep }}", nested), HasSubstr("nested"));
 }
 
+// Undefined behaviour in here shows under the sanitizers.
+TEST(ChatLimitsTest, ExtremeIntegersAreAnswered) {
+  const ChatInput input = UserSays("x");
+  for (const char* extreme : {"9223372036854775807", "lowest"}) {
+    for (const char* use : {
+             "-n",
+             "n|abs",
+             "n + n",
+             "n - 1",
+             "n * n",
+             "n // -1",
+             "n % -1",
+             "n ** 2",
+             "2 ** n",
+             "n / 3",
+             "1.5 // n",
+             "n|round(n)",
+             "n|round(-18)",
+             "1.5|round(n)",
+             "1.5|round(n, 'ceil')",
+             "'x'[n]",
+             "'x'[n:]",
+             "'x'[:n]",
+             "'x'[::n]",
+             "[1][n]",
+             "[1][n:n:n]",
+             "'x' * n",
+             "[1] * n",
+             "'x'|center(n)",
+             "'x'.zfill(n)",
+             "'x'.ljust(n)",
+             "'xyz'|truncate(n)",
+             "'xyz'|truncate(3, leeway=n)",
+             "'x'|indent(n)",
+             "[1]|tojson(indent=n)",
+             "[1]|batch(n)|list",
+             "[1]|batch(n, 0)|list",
+             "[1]|slice(n)|list",
+             "range(n)|list",
+             "range(n, -n)|list",
+             "range(-n, n, n)|list",
+             "range(0, n, n)|list",
+             "'x'.find('x', n)",
+             "'x'.count('x', n, n)",
+             "'x'.split('x', n)",
+             "'x'.rsplit('x', n)",
+             "'x'|replace('x', 'y', n)",
+             "'x'.startswith('x', n, n)",
+             "n|tojson",
+             "'%d' % n",
+             "'%x' % n",
+             "n|float|int",
+             "'9223372036854775808'|int",
+             "'-9223372036854775808'|int",
+             "n is divisibleby(-1)",
+             "n is odd",
+             "[n]|sum(start=n)",
+             "n|string",
+             "'x'|int(0, n)",
+         }) {
+      const absl::Status status =
+          TryRender(std::string("{% set lowest = -9223372036854775807 - 1 %}"
+                                "{% set n = ") +
+                        extreme + " %}{{ " + use + " }}",
+                    input)
+              .status();
+      EXPECT_TRUE(status.ok() ||
+                  status.code() == absl::StatusCode::kInvalidArgument)
+          << use << ": " << status;
+    }
+  }
+}
+
 TEST(ChatLimitsTest, ValuesThatHoldEachOtherAreFreed) {
   // Found by the leak checker of the sanitizer builds, if at all.
   EXPECT_EQ(Render("{% set ns = namespace() %}{% set ns.self = ns %}"

@@ -130,12 +130,17 @@ TEST(ChatMarksTest, BlocksAndMacrosKeepTheMarks) {
 
 TEST(ChatMarksTest, NumbersOfTheRequestAreInert) {
   ChatInput input = UserSays("x");
-  input.template_kwargs = {{"n", 7}, {"f", 1.5}, {"empty", Json::object()}};
+  input.template_kwargs = {{"n", 7},
+                           {"f", 1.5},
+                           {"yes", true},
+                           {"nothing", nullptr},
+                           {"empty", Json::object()}};
 
   EXPECT_EQ(Skeleton(RenderChat("<{{ n }}|{{ n + 1 }}|{{ f * 2 }}|{{ -n }}|"
-                                "{{ n|abs }}|{{ empty }}|{{ n ~ 1 }}>",
+                                "{{ n|abs }}|{{ empty }}|{{ n ~ 1 }}|"
+                                "{{ yes }}|{{ nothing }}>",
                                 input)),
-            "<_|_|_|_|_|_|_1>");
+            "<_|_|_|_|_|_|_1|_|_>");
   EXPECT_EQ(Skeleton(RenderChat("<{{ messages|length }}|{{ n > 1 }}>", input)),
             "<1|True>");
 }

@@ -90,6 +90,8 @@ ARITHMETIC = [
     "{{ '%s %s' % ('a',) }}",
     "{{ '%s' % ('a', 'b') }}",
     "{{ '%s and %s'|format('x', emoji) }}",
+    "{{ 'x' % nope }}|{{ '%s' % nope }}|{{ 'x' % [1] }} {{ 'x' % d }} {{ '%s' % [1] }}",
+    "{{ 'x' % 1 }}",
 ]
 
 COMPARISON = [
