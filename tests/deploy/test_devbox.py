@@ -264,7 +264,14 @@ def test_prune_removes_environments_of_other_package_lists(no_engine):
     old = roots(host)
     host.write_packages("[build]\nca-certificates\n[test]\nless\n")
     assert "--prune" in host.run("true").stderr
+    environment = host.cache / "headrace" / old[0]
+    user = subprocess.Popen(["chroot", environment, "sh", "-c", "echo in; read x"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    user.stdout.readline()
 
+    assert "still in use" in host.run("--prune").stderr
+    assert old[0] in roots(host)
+    user.communicate(b"\n")
     assert host.run("--prune").returncode == 0
 
     assert len(roots(host)) == 1 and roots(host) != old
