@@ -50,7 +50,6 @@ class Decoder {
         minimum_[v] = LoadHalves(group + kPanelColumns * 2, v);
       }
     });
-    hwy::Prefetch(group + 2 * GroupBytes(kDType) + column_ * 4);
   }
 
   template <class Visitor>
@@ -58,7 +57,11 @@ class Decoder {
     constexpr int kPerWord = IsNibbles(kDType) ? 8 : 4;  // k in 32 bits
     for (int word = 0; word < kStep / kPerWord; ++word) {
       const std::byte* words = numbers_ + word * kPanelColumns * 4;
-      hwy::Prefetch(words + 2 * GroupBytes(kDType));
+      // One pass over all columns is a stream that the machine foresees; of
+      // several, each is late to begin with.
+      if constexpr (kVectors * kLanes < kPanelColumns) {
+        hwy::Prefetch(words + 2 * GroupBytes(kDType));
+      }
       IntVector raw[kVectors];
       Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
         raw[v] = hn::LoadU(

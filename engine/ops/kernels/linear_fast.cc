@@ -28,6 +28,7 @@ using ByteVector = hn::Vec<Bytes>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Floats()));
 constexpr int kSteps = kGroupSize / 4;  // 4-way dot products per group
 constexpr int64_t kStepBytes = kPanelColumns * 4;
+constexpr int64_t kLineBytes = 64;
 
 // Rows whose sums stay in registers together, and the vectors of columns
 // beside each other: with 32 registers of 16 lanes, both integer and float
@@ -38,8 +39,12 @@ constexpr int TileVectors(int rows) {
   return rows == 1 ? 4 : 2;
 }
 
-// Groups that are unpacked together: they and a tile's rows stay in L1.
+// Groups that all rows are multiplied by before the next: they and a tile's
+// rows stay in L1.
 constexpr int64_t kChunkGroups = 8;
+
+// From more rows on, it pays to unpack nibbles to bytes once for all of them.
+constexpr int64_t kMaxDirectRows = 16;
 
 // Where one group of weights is, packed or unpacked. An unpacked group has
 // float32 scales (and minima) and a byte per number.
@@ -111,6 +116,10 @@ struct FastTile {
   float* dst = nullptr;  // [rows, ld_dst]
   int64_t ld_dst = 0;
   bool accumulate = false;
+  // This tile's share of the weights that come next: fetched meanwhile.
+  const std::byte* next = nullptr;
+  const std::byte* next_end = nullptr;
+  int64_t next_lines = 0;  // cache lines, per group
 };
 
 // Dot products of one group, for kVectors vectors of columns.
@@ -179,6 +188,9 @@ void MultiplyTile(const FastTile& tile) {
     });
     const std::byte* group = tile.weights;
     for (int64_t g = 0; g < tile.num_groups; ++g, group += Layout::kBytes) {
+      for (int64_t i = 0; i < tile.next_lines; ++i) {
+        hwy::Prefetch(tile.next + (g * tile.next_lines + i) * kLineBytes);
+      }
       const QuantizedGroup* src = tile.src + g;
       IntVector dots[kRows][kVectors];
       DotGroup<kDType, kPacked>(
@@ -212,27 +224,40 @@ void MultiplyTile(const FastTile& tile) {
   }
 }
 
-// All rows, in tiles; `tile` describes the first row.
-template <DType kDType, bool kPacked>
-void MultiplyTiles(FastTile tile, int64_t num_rows) {
-  for (int64_t row = 0; row < num_rows; row += kTileRows) {
-    switch (num_rows - row) {
-      case 1:
-        MultiplyTile<kDType, kPacked, 1>(tile);
-        break;
-      case 2:
-        MultiplyTile<kDType, kPacked, 2>(tile);
-        break;
-      default:
-        MultiplyTile<kDType, kPacked, kTileRows>(tile);
-        break;
+template <DType kDType, bool kPacked, int kRows>
+void MultiplyTileOf(const FastTile& tile, int64_t rows) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      MultiplyTile<kDType, kPacked, kRows>(tile);
+    } else {
+      MultiplyTileOf<kDType, kPacked, kRows - 1>(tile, rows);
     }
-    tile.src += kTileRows * tile.src_stride;
-    tile.dst += kTileRows * tile.ld_dst;
   }
 }
 
-// One group, packed to unpacked.
+// All rows, in tiles of nearly equal height; `tile` describes the first row.
+template <DType kDType, bool kPacked>
+void MultiplyTiles(FastTile tile, int64_t num_rows) {
+  int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
+  // Few tiles read weights at the pace of memory, and the machine looks ahead
+  // better than we do. Where several use the same weights, there is time to
+  // fetch the next ones.
+  constexpr int64_t kLines = GroupBytes(kDType) / kLineBytes;
+  constexpr int64_t kEnoughTiles = IsNibbles(kDType) ? 2 : 3;
+  tile.next_lines = tiles < kEnoughTiles ? 0 : (kLines + tiles - 1) / tiles;
+  const int64_t share = tile.next_lines * tile.num_groups * kLineBytes;
+  for (; tiles > 0; --tiles) {
+    const int64_t rows = (num_rows + tiles - 1) / tiles;
+    MultiplyTileOf<kDType, kPacked, kTileRows>(tile, rows);
+    tile.src += rows * tile.src_stride;
+    tile.dst += rows * tile.ld_dst;
+    tile.next += share;
+    if (tile.next >= tile.next_end) tile.next_lines = 0;
+    num_rows -= rows;
+  }
+}
+
+// One group of nibbles, packed to unpacked.
 template <DType kDType>
 HWY_INLINE void UnpackGroup(const std::byte* packed, std::byte* unpacked) {
   using From = GroupLayout<kDType, true>;
@@ -245,20 +270,14 @@ HWY_INLINE void UnpackGroup(const std::byte* packed, std::byte* unpacked) {
   }
   const std::byte* from = packed + From::kHeaderBytes;
   uint8_t* to = reinterpret_cast<uint8_t*>(unpacked + To::kHeaderBytes);
-  constexpr int64_t kVectorBytes = kLanes * 4;
-  if constexpr (!From::kNibbles) {
-    for (int64_t i = 0; i < kSteps * kStepBytes; i += kVectorBytes) {
-      hn::StoreU(LoadBytes(from + i), Bytes(), to + i);
+  for (int pair = 0; pair < kSteps / 2; ++pair) {
+    for (int64_t i = 0; i < kStepBytes; i += kLanes * 4) {
+      const ByteVector both = LoadBytes(from + i);
+      hn::StoreU(hn::And(both, hn::Set(Bytes(), 15)), Bytes(), to + i);
+      hn::StoreU(hn::ShiftRight<4>(both), Bytes(), to + kStepBytes + i);
     }
-  } else {
-    for (int pair = 0; pair < kSteps / 2;
-         ++pair, from += kStepBytes, to += 2 * kStepBytes) {
-      for (int64_t i = 0; i < kStepBytes; i += kVectorBytes) {
-        const ByteVector both = LoadBytes(from + i);
-        hn::StoreU(hn::And(both, hn::Set(Bytes(), 15)), Bytes(), to + i);
-        hn::StoreU(hn::ShiftRight<4>(both), Bytes(), to + kStepBytes + i);
-      }
-    }
+    from += kStepBytes;
+    to += 2 * kStepBytes;
   }
 }
 
@@ -266,27 +285,31 @@ template <DType kDType>
 void MultiplyPanelAs(const FastProduct& product) {
   const std::byte* panel = product.panel.data;
   const int64_t num_groups = product.panel.in / kGroupSize;
-  FastTile tile = {.weights = panel,
-                   .src = product.src,
-                   .src_stride = num_groups,
-                   .num_groups = num_groups,
-                   .dst = product.dst,
-                   .ld_dst = product.ld_dst};
-  if (product.num_rows <= kTileRows) {
-    MultiplyTiles<kDType, true>(tile, product.num_rows);
-    return;
-  }
-  tile.weights = product.scratch;
-  for (int64_t g = 0; g < num_groups; g += kChunkGroups) {
+  FastTile tile = {
+      .src_stride = num_groups, .dst = product.dst, .ld_dst = product.ld_dst};
+  const bool unpack = IsNibbles(kDType) && product.num_rows > kMaxDirectRows;
+  const int64_t chunk =
+      product.num_rows <= kTileRows ? num_groups : kChunkGroups;
+  for (int64_t g = 0; g < num_groups; g += chunk) {
     tile.src = product.src + g;
-    tile.num_groups = std::min(kChunkGroups, num_groups - g);
+    tile.num_groups = std::min(chunk, num_groups - g);
     tile.accumulate = g > 0;
-    for (int64_t i = 0; i < tile.num_groups; ++i) {
-      UnpackGroup<kDType>(
-          panel + (g + i) * GroupBytes(kDType),
-          product.scratch + i * GroupLayout<kDType, false>::kBytes);
+    tile.weights = panel + g * GroupBytes(kDType);
+    tile.next = tile.weights + tile.num_groups * GroupBytes(kDType);
+    tile.next_end = tile.next + chunk * GroupBytes(kDType);
+    if constexpr (IsNibbles(kDType)) {
+      if (unpack) {
+        for (int64_t i = 0; i < tile.num_groups; ++i) {
+          UnpackGroup<kDType>(
+              tile.weights + i * GroupBytes(kDType),
+              product.scratch + i * GroupLayout<kDType, false>::kBytes);
+        }
+        tile.weights = product.scratch;
+        MultiplyTiles<kDType, false>(tile, product.num_rows);
+        continue;
+      }
     }
-    MultiplyTiles<kDType, false>(tile, product.num_rows);
+    MultiplyTiles<kDType, true>(tile, product.num_rows);
   }
 }
 
