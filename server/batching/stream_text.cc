@@ -23,7 +23,7 @@ TokenEvent StreamText::Add(int32_t token) {
       tokenizer_ != nullptr && tokenizer_->KindOf(token) == TokenKind::kControl;
   if (IsEndToken(token)) {
     Finish(FinishReason::kStopToken);
-    end_->stop_token_id = token;
+    if (end_->reason == FinishReason::kStopToken) end_->stop_token_id = token;
     return event;
   }
   if (detokenizer_.has_value()) event.text = AddText(detokenizer_->Add(token));
@@ -36,13 +36,19 @@ TokenEvent StreamText::Add(int32_t token) {
 
 void StreamText::Finish(FinishReason reason) {
   if (finished()) return;
-  std::string held;
-  if (detokenizer_.has_value()) {
-    const StopMatcher::Result last = stop_matcher_.Add(detokenizer_->Flush());
-    held = last.text;
-    if (!last.stop.has_value()) held += stop_matcher_.Flush();
+  if (!detokenizer_.has_value()) {
+    MakeEnd(reason);
+    return;
   }
-  MakeEnd(reason).text = std::move(held);
+  StopMatcher::Result held = stop_matcher_.Add(detokenizer_->Flush());
+  if (!held.stop.has_value()) {
+    // A match may have waited for a longer one.
+    StopMatcher::Result last = stop_matcher_.Finish();
+    held = {.text = held.text + last.text, .stop = last.stop};
+  }
+  std::string text = TakeStop(std::move(held));
+  if (!finished()) MakeEnd(reason);
+  end_->text = std::move(text);
 }
 
 bool StreamText::IsEndToken(int32_t token) const {
@@ -53,7 +59,10 @@ bool StreamText::IsEndToken(int32_t token) const {
 
 std::string StreamText::AddText(const std::string& text) {
   if (generated_ < request_.sequence.min_tokens) return text;
-  StopMatcher::Result found = stop_matcher_.Add(text);
+  return TakeStop(stop_matcher_.Add(text));
+}
+
+std::string StreamText::TakeStop(StopMatcher::Result found) {
   if (!found.stop.has_value()) return std::move(found.text);
   const std::string& stop_string = request_.stop.stop_strings[*found.stop];
   MakeEnd(FinishReason::kStopString).stop_string = stop_string;

@@ -39,6 +39,8 @@ class StreamText {
  private:
   bool IsEndToken(int32_t token) const;
   std::string AddText(const std::string& text);
+  // The text to show of what the matcher found; ends the choice on a match.
+  std::string TakeStop(StopMatcher::Result found);
   ChoiceEndEvent& MakeEnd(FinishReason reason);
 
   const Tokenizer* const tokenizer_;

@@ -100,6 +100,22 @@ TEST(StreamTextTest, TheStopStringIsShownWhenAskedFor) {
 }
 
 // Held-back text comes out at the end (LostRuins/koboldcpp#1031).
+TEST(StreamTextTest, AStopStringThatWaitedForALongerOneIsTheReason) {
+  Request request = Limited(3);
+  request.stop.stop_strings = {"\n", "\n\n"};
+
+  const Told at_max_tokens = Tell(request, "ab\n");
+  request.stop.max_tokens = 100;
+  const Told at_end_token = Tell(request, "ab\n!");
+
+  for (const Told& told : {at_max_tokens, at_end_token}) {
+    EXPECT_EQ(told.text, "ab");
+    EXPECT_EQ(told.end.reason, FinishReason::kStopString);
+    EXPECT_EQ(told.end.stop_string, "\n");
+    EXPECT_FALSE(told.end.stop_token_id.has_value());
+  }
+}
+
 TEST(StreamTextTest, HeldBackTextComesOutAtTheEnd) {
   Request request = Limited(7);
   request.stop.stop_strings = {"STOP"};
