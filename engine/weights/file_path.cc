@@ -26,7 +26,7 @@ std::string FolderOf(const std::string& path) {
 }
 
 std::string JoinPath(const std::string& folder, std::string_view name) {
-  return absl::StrFormat(folder.ends_with('/') ? "%s%s" : "%s/%s", folder,
+  return absl::StrFormat("%s%s%s", folder, folder.ends_with('/') ? "" : "/",
                          name);
 }
 

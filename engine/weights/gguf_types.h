@@ -11,8 +11,8 @@
 namespace headrace {
 
 struct GgmlType {
-  uint32_t id;
   std::string_view name;
+  uint32_t id;
   std::optional<DType> dtype;  // nullopt: known, not supported
 };
 

@@ -23,7 +23,7 @@ TokenEvent StreamText::Add(int32_t token) {
       tokenizer_ != nullptr && tokenizer_->KindOf(token) == TokenKind::kControl;
   if (IsEndToken(token)) {
     Finish(FinishReason::kStopToken);
-    if (end_->reason == FinishReason::kStopToken) end_->stop_token_id = token;
+    if (end_.reason == FinishReason::kStopToken) end_.stop_token_id = token;
     return event;
   }
   if (detokenizer_.has_value()) event.text = AddText(detokenizer_->Add(token));
@@ -43,12 +43,12 @@ void StreamText::Finish(FinishReason reason) {
   StopMatcher::Result held = stop_matcher_.Add(detokenizer_->Flush());
   if (!held.stop.has_value()) {
     // A match may have waited for a longer one.
-    StopMatcher::Result last = stop_matcher_.Finish();
+    const StopMatcher::Result last = stop_matcher_.Finish();
     held = {.text = held.text + last.text, .stop = last.stop};
   }
   std::string text = TakeStop(std::move(held));
   if (!finished()) MakeEnd(reason);
-  end_->text = std::move(text);
+  end_.text = std::move(text);
 }
 
 bool StreamText::IsEndToken(int32_t token) const {
@@ -65,14 +65,15 @@ std::string StreamText::AddText(const std::string& text) {
 std::string StreamText::TakeStop(StopMatcher::Result found) {
   if (!found.stop.has_value()) return std::move(found.text);
   const std::string& stop_string = request_.stop.stop_strings[*found.stop];
-  MakeEnd(FinishReason::kStopString).stop_string = stop_string;
+  MakeEnd(FinishReason::kStopString);
+  end_.stop_string = stop_string;
   if (request_.stop.include_stop_string) found.text += stop_string;
   return std::move(found.text);
 }
 
-ChoiceEndEvent& StreamText::MakeEnd(FinishReason reason) {
-  return end_.emplace(ChoiceEndEvent{
-      .choice = choice_, .reason = reason, .generated = generated_});
+void StreamText::MakeEnd(FinishReason reason) {
+  finished_ = true;
+  end_ = {.choice = choice_, .reason = reason, .generated = generated_};
 }
 
 }  // namespace headrace

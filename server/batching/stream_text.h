@@ -31,17 +31,17 @@ class StreamText {
   // Ends the choice for a reason from outside, unless it has ended already.
   void Finish(FinishReason reason);
 
-  bool finished() const { return end_.has_value(); }
+  bool finished() const { return finished_; }
   int64_t generated() const { return generated_; }
   // What the choice came to; only when finished().
-  const ChoiceEndEvent& end() const { return *end_; }
+  const ChoiceEndEvent& end() const { return end_; }
 
  private:
   bool IsEndToken(int32_t token) const;
   std::string AddText(const std::string& text);
   // The text to show of what the matcher found; ends the choice on a match.
   std::string TakeStop(StopMatcher::Result found);
-  ChoiceEndEvent& MakeEnd(FinishReason reason);
+  void MakeEnd(FinishReason reason);
 
   const Tokenizer* const tokenizer_;
   const Request& request_;
@@ -49,7 +49,8 @@ class StreamText {
   std::optional<IncrementalDetokenizer> detokenizer_;  // with a tokenizer
   StopMatcher stop_matcher_;
   int64_t generated_ = 0;
-  std::optional<ChoiceEndEvent> end_;
+  bool finished_ = false;
+  ChoiceEndEvent end_;  // set once finished
 };
 
 }  // namespace headrace

@@ -91,24 +91,28 @@ std::optional<size_t> ToOffset(int64_t index, size_t length) {
   return static_cast<size_t>(index);
 }
 
-absl::StatusOr<std::optional<JinjaValue>> FindByIndex(JinjaBudget& budget,
-                                                      const JinjaValue& object,
-                                                      int64_t index) {
-  if (const JinjaSequence* sequence = object.sequence()) {
-    if (!IsSubscriptable(*sequence)) return std::nullopt;
+JinjaValue NoElement(const JinjaValue& object, std::string_view key) {
+  return JinjaValue::Undefined(
+      Concat(Describe(object), " has no element ", key));
+}
+
+absl::StatusOr<JinjaValue> GetByIndex(JinjaBudget& budget,
+                                      const JinjaValue& object, int64_t index) {
+  const JinjaSequence* sequence = object.sequence();
+  if (sequence != nullptr && IsSubscriptable(*sequence)) {
     const auto offset = ToOffset(index, sequence->items.size());
-    if (!offset.has_value()) return std::nullopt;
-    return sequence->items[*offset];
+    if (offset.has_value()) return sequence->items[*offset];
+  } else if (object.is_string()) {
+    const std::string_view bytes = object.text().bytes();
+    RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
+    const auto offset = ToOffset(index, CountCodePoints(bytes));
+    if (offset.has_value()) {
+      const size_t begin = OffsetOfCodePoint(bytes, *offset);
+      const size_t end = begin + CodePointAt(bytes, begin).length;
+      return JinjaValue::TextLike(object, object.text().Slice(begin, end));
+    }
   }
-  if (!object.is_string()) return std::nullopt;
-  const std::string_view bytes = object.text().bytes();
-  RETURN_IF_ERROR(budget.ChargeText(bytes.size()));
-  const auto offset = ToOffset(index, CountCodePoints(bytes));
-  if (!offset.has_value()) return std::nullopt;
-  const size_t begin = OffsetOfCodePoint(bytes, *offset);
-  MarkedText character =
-      object.text().Slice(begin, begin + CodePointAt(bytes, begin).length);
-  return JinjaValue::TextLike(object, std::move(character));
+  return NoElement(object, std::to_string(index));
 }
 
 // Bounds as Python's slice.indices() makes them: `count` items from `start`,
@@ -205,9 +209,7 @@ absl::StatusOr<JinjaValue> GetItem(JinjaBudget& budget,
     ASSIGN_OR_RETURN(const JinjaValue* item, FindInDict(budget, *dict, key));
     if (item != nullptr) return *item;
   } else if (key.is_integer() || key.is_bool()) {
-    ASSIGN_OR_RETURN(std::optional<JinjaValue> item,
-                     FindByIndex(budget, object, key.integer()));
-    if (item.has_value()) return *std::move(item);
+    return GetByIndex(budget, object, key.integer());
   }
   if (key.is_string()) {
     const std::string& name = key.text().bytes();
@@ -216,10 +218,9 @@ absl::StatusOr<JinjaValue> GetItem(JinjaBudget& budget,
     if (attribute.has_value()) return *std::move(attribute);
     return MissingAttribute(object, name);
   }
-  return JinjaValue::Undefined(
-      Concat(Describe(object), " has no element ",
-             key.is_integer() ? Concat(key.integer())
-                              : Concat("of type ", key.type_name())));
+  return NoElement(object, key.is_integer()
+                               ? std::to_string(key.integer())
+                               : Concat("of type ", key.type_name()));
 }
 
 absl::StatusOr<JinjaValue> GetSlice(JinjaBudget& budget,
