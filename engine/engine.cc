@@ -46,7 +46,7 @@ absl::Status CheckOptions(const EngineOptions& options) {
 int64_t WorkingBytes(const ModelConfig& config, int64_t max_rows) {
   const int64_t floats_per_row =
       3 * config.hidden_size + 3 * config.intermediate_size +
-      (2 * config.num_attention_heads + 2 * config.num_key_value_heads) *
+      (3 * config.num_attention_heads + 2 * config.num_key_value_heads) *
           config.head_dim;
   constexpr int64_t kLogitsRows = 32;
   return kBaseBytes +

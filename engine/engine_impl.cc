@@ -265,10 +265,12 @@ void EngineImpl::ComputeLogits(StepPlan& plan) {
   StepObserver* observer = plan.recorder.empty() ? nullptr : &plan.recorder;
   if (observer != nullptr) {
     parts_.decoder->FinalNorm(
-        plan.recorder.RowsWanting(HookPoint::kFinalNormOut), observer);
+        plan.recorder.RowsWanting(
+            {HookPoint::kFinalNormScale, HookPoint::kFinalNormOut}),
+        *observer);
   }
   // Rows that are sampled, scored, or captured, once each.
-  std::vector<int32_t> rows = plan.recorder.RowsWanting(HookPoint::kLogits);
+  std::vector<int32_t> rows = plan.recorder.RowsWanting({HookPoint::kLogits});
   for (const LogitsRow& row : plan.logits_rows) {
     rows.push_back(row.step_row);
   }

@@ -1,14 +1,17 @@
 #include "engine/hook_states.h"
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace headrace {
 namespace {
 
-constexpr char kInsideSublayer[] =
-    "inside a sublayer: rows are taken from the residual bus, after the final "
-    "norm and from the logits";
+constexpr char kManyKeys[] =
+    "a row has as many values as there are keys before it, for every head";
+constexpr char kNoRotation[] =
+    "this model does not rotate its queries and keys";
 constexpr char kNoPositionWrite[] =
     "this model writes no position on the bus: its positions are rotations of "
     "queries and keys";
@@ -53,20 +56,19 @@ int64_t WidthOf(HookPoint hook, const ModelConfig& config) {
   return 0;
 }
 
-bool OnTheBus(HookPoint hook) {
+// Why `model` has no rows of the hook; empty when it has.
+std::string_view Refusal(HookPoint hook, const DecoderDescription& model) {
   switch (hook) {
-    case HookPoint::kEmbed:
     case HookPoint::kPositionWrite:
-    case HookPoint::kResidPre:
-    case HookPoint::kAttnOut:
-    case HookPoint::kResidMid:
-    case HookPoint::kMlpOut:
-    case HookPoint::kResidPost:
-    case HookPoint::kFinalNormOut:
-    case HookPoint::kLogits:
-      return true;
+      return model.additive_position.writes() ? "" : kNoPositionWrite;
+    case HookPoint::kQRotated:
+    case HookPoint::kKRotated:
+      return model.config.rope.has_value() ? "" : kNoRotation;
+    case HookPoint::kAttnScores:
+    case HookPoint::kAttnProbs:
+      return kManyKeys;
     default:
-      return false;
+      return "";
   }
 }
 
@@ -75,16 +77,11 @@ bool OnTheBus(HookPoint hook) {
 std::vector<HookPointState> DescribeHooks(const DecoderDescription& model) {
   std::vector<HookPointState> states;
   for (const HookPointInfo& info : AllHookPoints()) {
+    const std::string_view refusal = Refusal(info.hook, model);
     HookPointState state{.hook = info.hook,
                          .width = WidthOf(info.hook, model.config),
-                         .capturable = OnTheBus(info.hook),
-                         .refusal = ""};
-    if (!state.capturable) state.refusal = kInsideSublayer;
-    if (info.hook == HookPoint::kPositionWrite &&
-        !model.additive_position.writes()) {
-      state.capturable = false;
-      state.refusal = kNoPositionWrite;
-    }
+                         .capturable = refusal.empty(),
+                         .refusal = std::string(refusal)};
     states.push_back(std::move(state));
   }
   return states;

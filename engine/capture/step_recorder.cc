@@ -27,14 +27,25 @@ void StepRecorder::AddSlice(const RecordedSlice& slice) {
   if (!entry.rows.empty()) slices_.push_back(std::move(entry));
 }
 
-std::vector<int32_t> StepRecorder::RowsWanting(HookPoint hook) const {
+std::vector<int32_t> StepRecorder::RowsWanting(
+    std::initializer_list<HookPoint> hooks) const {
   std::vector<int32_t> wanted;
   for (const Slice& slice : slices_) {
-    if (!slice.slice.plan->Wants(hook, -1)) continue;
+    if (std::none_of(hooks.begin(), hooks.end(), [&](HookPoint hook) {
+          return slice.slice.plan->Wants(hook, -1);
+        })) {
+      continue;
+    }
     for (const SelectedRow& row : slice.rows) wanted.push_back(row.step_row);
   }
   std::sort(wanted.begin(), wanted.end());
   return wanted;
+}
+
+bool StepRecorder::Wants(HookPoint hook, int32_t layer) const {
+  return std::any_of(slices_.begin(), slices_.end(), [&](const Slice& slice) {
+    return slice.slice.plan->Wants(hook, layer);
+  });
 }
 
 void StepRecorder::OnRows(const HookRows& rows) {

@@ -4,6 +4,7 @@
 #define HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -35,9 +36,12 @@ class StepRecorder final : public StepObserver {
   void AddSlice(const RecordedSlice& slice);
   bool empty() const { return slices_.empty(); }
 
-  // Rows of the step, ascending, for which some slice wants `hook`.
-  std::vector<int32_t> RowsWanting(HookPoint hook) const;
+  // Rows of the step, ascending, for which some slice wants one of `hooks`,
+  // which have no layer.
+  std::vector<int32_t> RowsWanting(
+      std::initializer_list<HookPoint> hooks) const;
 
+  bool Wants(HookPoint hook, int32_t layer) const override;
   void OnRows(const HookRows& rows) override;
 
  private:

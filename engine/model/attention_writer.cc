@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
+#include "engine/model/head_channels.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
@@ -47,15 +48,47 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
            .num_rows = num_rows,
            .weight = norm_.weight,
            .eps = norm_.eps},
-          buffers.normed.data(), /*scale=*/nullptr);
+          buffers.normed.data(), buffers.scale.data());
+  step.Tap(HookPoint::kAttnNormScale, layer_, buffers.scale.data(), 1);
+  step.Tap(HookPoint::kAttnNormOut, layer_, buffers.normed.data(),
+           bus.hidden_size());
   float* qkv = buffers.qkv.data();  // [num_rows, q | k | v]
   Linear(step.ops, qkv_proj_, buffers.normed.data(), num_rows, qkv,
          qkv_width());
-  if (position_ == HeadPosition::kRotary) Rotate(step, qkv);
+  TapHeads(step, HookPoint::kQ, qkv, config_.num_attention_heads);
+  TapHeads(step, HookPoint::kK, qkv + q_width(), config_.num_key_value_heads);
+  step.Tap(HookPoint::kV, layer_, qkv + q_width() + kv_width(), kv_width(),
+           qkv_width());
+  if (position_ == HeadPosition::kRotary) {
+    Rotate(step, qkv);
+    TapHeads(step, HookPoint::kQRotated, qkv, config_.num_attention_heads);
+    TapHeads(step, HookPoint::kKRotated, qkv + q_width(),
+             config_.num_key_value_heads);
+  }
   StoreKeysAndValues(step, qkv);
   Attend(step, qkv, buffers.z.data());
+  step.Tap(HookPoint::kZ, layer_, buffers.z.data(), q_width());
   Linear(step.ops, o_proj_, buffers.z.data(), num_rows, write,
          bus.hidden_size());
+}
+
+void AttentionWriter::TapHeads(StepContext& step, HookPoint hook,
+                               const float* data, int64_t num_heads) const {
+  const int64_t width = num_heads * config_.head_dim;
+  if (position_ != HeadPosition::kRotary ||
+      config_.rope_pairing == RopePairing::kHalfSplit) {
+    step.Tap(hook, layer_, data, width, qkv_width());
+    return;
+  }
+  if (!step.Wanted(hook, layer_)) return;
+  ToHalfSplit({.data = data,
+               .num_rows = step.rows.num_rows(),
+               .row_stride = qkv_width(),
+               .num_heads = num_heads,
+               .head_dim = config_.head_dim,
+               .rotary_dim = 2 * step.buffers.rotary.num_pairs()},
+              step.buffers.shown.data());
+  step.Tap(hook, layer_, step.buffers.shown.data(), width);
 }
 
 void AttentionWriter::Rotate(StepContext& step, float* qkv) const {

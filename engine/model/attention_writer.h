@@ -32,6 +32,10 @@ class AttentionWriter final : public Writer {
   AttentionWriter(const ModelConfig& config, int32_t layer,
                   const AttentionDescription& description,
                   LinearWeights qkv_proj, LinearWeights o_proj);
+  // Shows queries or keys, `data` of [num_rows, qkv_width], in Hugging Face's
+  // order of channels.
+  void TapHeads(StepContext& step, HookPoint hook, const float* data,
+                int64_t num_heads) const;
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;
   // Adds keys and values of the step to the cache, then attends over it.

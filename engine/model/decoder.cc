@@ -38,6 +38,8 @@ StepBuffers::StepBuffers(const ModelConfig& config, int64_t max_rows)
       gate_up(Elements(max_rows, 2 * config.intermediate_size)),
       act(Elements(max_rows, config.intermediate_size)),
       write(Elements(max_rows, config.hidden_size)),
+      scale(Elements(max_rows, 1)),
+      shown(Elements(max_rows, config.num_attention_heads * config.head_dim)),
       rotary(max_rows, RotaryPairs(config)) {}
 
 Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
@@ -55,6 +57,7 @@ Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
       attention_(ops.team().num_threads(), config_.head_dim),
       gathered_tile_(Elements(kLogitsTile, config_.hidden_size)),
       normed_tile_(Elements(kLogitsTile, config_.hidden_size)),
+      scale_tile_(Elements(kLogitsTile, 1)),
       logits_tile_(Elements(kLogitsTile, config_.vocab_size)) {}
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
@@ -71,7 +74,8 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
                          ops, description.config, static_cast<int32_t>(i),
                          layer.attention, options.numerics));
     ASSIGN_OR_RETURN(writers.emplace_back(),
-                     MlpWriter::Create(ops, layer.mlp, options.numerics));
+                     MlpWriter::Create(ops, static_cast<int32_t>(i), layer.mlp,
+                                       options.numerics));
     blocks.emplace_back(static_cast<int32_t>(i), std::move(writers));
     on_layer(i + 1, num_layers + 1);
   }
@@ -137,8 +141,7 @@ void Decoder::SetRotaryRows(const StepRows& rows) {
   }
 }
 
-void Decoder::NormTile(std::span<const int32_t> step_rows,
-                       StepObserver* observer) {
+void Decoder::NormTile(std::span<const int32_t> step_rows) {
   const int64_t width = config_.hidden_size;
   const auto num_rows = static_cast<int64_t>(step_rows.size());
   for (int64_t i = 0; i < num_rows; ++i) {
@@ -151,23 +154,29 @@ void Decoder::NormTile(std::span<const int32_t> step_rows,
            .num_rows = num_rows,
            .weight = final_norm_.weight,
            .eps = final_norm_.eps},
-          normed_tile_.data(), /*scale=*/nullptr);
-  if (observer == nullptr) return;
-  observer->OnRows({.hook = HookPoint::kFinalNormOut,
-                    .layer = -1,
-                    .data = normed_tile_.data(),
-                    .width = width,
-                    .stride = width,
-                    .step_rows = step_rows,
-                    .num_rows = num_rows});
+          normed_tile_.data(), scale_tile_.data());
 }
 
 void Decoder::FinalNorm(std::span<const int32_t> step_rows,
-                        StepObserver* observer) {
+                        StepObserver& observer) {
   for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
-    NormTile(step_rows.subspan(
-                 i, std::min<size_t>(kLogitsTile, step_rows.size() - i)),
-             observer);
+    const std::span<const int32_t> tile = step_rows.subspan(
+        i, std::min<size_t>(kLogitsTile, step_rows.size() - i));
+    NormTile(tile);
+    observer.OnRows({.hook = HookPoint::kFinalNormScale,
+                     .layer = -1,
+                     .data = scale_tile_.data(),
+                     .width = 1,
+                     .stride = 1,
+                     .step_rows = tile,
+                     .num_rows = static_cast<int64_t>(tile.size())});
+    observer.OnRows({.hook = HookPoint::kFinalNormOut,
+                     .layer = -1,
+                     .data = normed_tile_.data(),
+                     .width = config_.hidden_size,
+                     .stride = config_.hidden_size,
+                     .step_rows = tile,
+                     .num_rows = static_cast<int64_t>(tile.size())});
   }
 }
 
@@ -178,7 +187,7 @@ void Decoder::Logits(std::span<const int32_t> step_rows, StepObserver* observer,
     const std::span<const int32_t> tile = step_rows.subspan(
         i, std::min<size_t>(kLogitsTile, step_rows.size() - i));
     const auto num_rows = static_cast<int64_t>(tile.size());
-    NormTile(tile, observer);
+    NormTile(tile);
     Linear(ops_, lm_head_, normed_tile_.data(), num_rows, logits_tile_.data(),
            vocab_size);
     if (observer != nullptr) {

@@ -46,8 +46,9 @@ class Decoder {
       absl::FunctionRef<void(std::span<const int32_t>, std::span<const float>)>;
   void Logits(std::span<const int32_t> step_rows, StepObserver* observer,
               TakeLogits take);
-  // Final norm alone, shown to the observer.
-  void FinalNorm(std::span<const int32_t> step_rows, StepObserver* observer);
+  // Final norm alone, of some rows of the last Forward, shown to the observer.
+  // Rows ascend.
+  void FinalNorm(std::span<const int32_t> step_rows, StepObserver& observer);
 
   // Pairs of a head that rotate; 0 without RoPE.
   int64_t num_rotary_pairs() const { return buffers_.rotary.num_pairs(); }
@@ -61,8 +62,8 @@ class Decoder {
   void Embed(StepContext& step);
   void WritePositions(StepContext& step);
   void SetRotaryRows(const StepRows& rows);
-  // Norms at most kLogitsTile rows into normed_tile_.
-  void NormTile(std::span<const int32_t> step_rows, StepObserver* observer);
+  // Norms at most kLogitsTile rows into normed_tile_ and scale_tile_.
+  void NormTile(std::span<const int32_t> step_rows);
 
   // Rows whose logits are computed at once: bounds the memory.
   static constexpr int64_t kLogitsTile = 32;
@@ -79,6 +80,7 @@ class Decoder {
   AttentionScratch attention_;
   AlignedBuffer<float> gathered_tile_;  // [kLogitsTile, hidden_size]
   AlignedBuffer<float> normed_tile_;    // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> scale_tile_;     // [kLogitsTile]
   AlignedBuffer<float> logits_tile_;    // [kLogitsTile, vocab_size]
 };
 

@@ -9,16 +9,18 @@
 
 namespace headrace {
 
-MlpWriter::MlpWriter(const MlpDescription& description,
+MlpWriter::MlpWriter(int32_t layer, const MlpDescription& description,
                      LinearWeights gate_up_proj, LinearWeights down_proj)
-    : intermediate_size_(gate_up_proj.out_features() / 2),
+    : layer_(layer),
+      intermediate_size_(gate_up_proj.out_features() / 2),
       norm_(description.norm),
       activation_(description.activation),
       gate_up_proj_(std::move(gate_up_proj)),
       down_proj_(std::move(down_proj)) {}
 
 absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
-    OpsContext& ops, const MlpDescription& description, Numerics numerics) {
+    OpsContext& ops, int32_t layer, const MlpDescription& description,
+    Numerics numerics) {
   ASSIGN_OR_RETURN(
       LinearWeights gate_up_proj,
       LinearWeights::Pack(
@@ -28,7 +30,7 @@ absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
       LinearWeights down_proj,
       LinearWeights::Pack(ops, std::array{description.down_proj}, numerics));
   return std::unique_ptr<MlpWriter>(new MlpWriter(
-      description, std::move(gate_up_proj), std::move(down_proj)));
+      layer, description, std::move(gate_up_proj), std::move(down_proj)));
 }
 
 void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
@@ -40,12 +42,19 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
            .num_rows = num_rows,
            .weight = norm_.weight,
            .eps = norm_.eps},
-          buffers.normed.data(), /*scale=*/nullptr);
+          buffers.normed.data(), buffers.scale.data());
+  step.Tap(HookPoint::kMlpNormScale, layer_, buffers.scale.data(), 1);
+  step.Tap(HookPoint::kMlpNormOut, layer_, buffers.normed.data(),
+           bus.hidden_size());
 
   // [num_rows, 2 * intermediate_size]: gate, then up.
   float* gate_up = buffers.gate_up.data();
   Linear(step.ops, gate_up_proj_, buffers.normed.data(), num_rows, gate_up,
          2 * intermediate_size_);
+  step.Tap(HookPoint::kMlpGate, layer_, gate_up, intermediate_size_,
+           2 * intermediate_size_);
+  step.Tap(HookPoint::kMlpUp, layer_, gate_up + intermediate_size_,
+           intermediate_size_, 2 * intermediate_size_);
   Activate(step.ops.team(), activation_,
            {.gate = gate_up,
             .up = gate_up + intermediate_size_,
@@ -53,6 +62,7 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
             .width = intermediate_size_,
             .row_stride = 2 * intermediate_size_},
            buffers.act.data());
+  step.Tap(HookPoint::kMlpAct, layer_, buffers.act.data(), intermediate_size_);
   Linear(step.ops, down_proj_, buffers.act.data(), num_rows, write,
          bus.hidden_size());
 }

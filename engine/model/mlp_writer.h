@@ -17,7 +17,8 @@ class MlpWriter final : public Writer {
  public:
   // Packs the weights.
   static absl::StatusOr<std::unique_ptr<MlpWriter>> Create(
-      OpsContext& ops, const MlpDescription& description, Numerics numerics);
+      OpsContext& ops, int32_t layer, const MlpDescription& description,
+      Numerics numerics);
 
   int64_t packed_bytes() const override {
     return gate_up_proj_.packed_bytes() + down_proj_.packed_bytes();
@@ -28,9 +29,10 @@ class MlpWriter final : public Writer {
                float* write) const override;
 
  private:
-  MlpWriter(const MlpDescription& description, LinearWeights gate_up_proj,
-            LinearWeights down_proj);
+  MlpWriter(int32_t layer, const MlpDescription& description,
+            LinearWeights gate_up_proj, LinearWeights down_proj);
 
+  int32_t layer_;
   int64_t intermediate_size_;
   NormDescription norm_;
   Activation activation_;

@@ -48,6 +48,9 @@ struct StepBuffers {
   AlignedBuffer<float> gate_up;  // [max_rows, 2 * intermediate_size]
   AlignedBuffer<float> act;      // [max_rows, intermediate_size]
   AlignedBuffer<float> write;    // [max_rows, hidden_size]
+  AlignedBuffer<float> scale;    // [max_rows], of the norm
+  // [max_rows, heads * head_dim], rows made only to be shown
+  AlignedBuffer<float> shown;
   RotaryRows rotary;
 };
 
@@ -59,17 +62,25 @@ struct StepContext {
   StepBuffers& buffers;
   const StepRows& rows;
 
-  // Shows [num_rows, width] rows to the observer, if there is one.
-  void Tap(HookPoint hook, int32_t layer, const float* data,
-           int64_t width) const {
+  bool Wanted(HookPoint hook, int32_t layer) const {
+    return rows.observer != nullptr && rows.observer->Wants(hook, layer);
+  }
+  // Shows [num_rows, width] rows, `stride` floats apart, to the observer, if
+  // there is one.
+  void Tap(HookPoint hook, int32_t layer, const float* data, int64_t width,
+           int64_t stride) const {
     if (rows.observer == nullptr) return;
     rows.observer->OnRows({.hook = hook,
                            .layer = layer,
                            .data = data,
                            .width = width,
-                           .stride = width,
+                           .stride = stride,
                            .step_rows = {},
                            .num_rows = rows.num_rows()});
+  }
+  void Tap(HookPoint hook, int32_t layer, const float* data,
+           int64_t width) const {
+    Tap(hook, layer, data, width, width);
   }
 };
 

@@ -29,6 +29,9 @@ struct HookRows {
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
+  // Whether rows of this hook and layer are selected: spares the work of
+  // making rows that only a reader needs.
+  virtual bool Wants(HookPoint hook, int32_t layer) const = 0;
   virtual void OnRows(const HookRows& rows) = 0;
 };
 

@@ -21,11 +21,12 @@ struct LayerNormInputs {
 // s = 1 / sqrt(mean((src - m)^2) + eps): the biased variance.
 //
 //   dst:   [num_rows, width], dense; may be src
-//   scale: [num_rows], receives s; may be null
+//   scale: [num_rows], receives sqrt(mean((src - m)^2) + eps), what a row is
+//          divided by (TransformerLens's hook_scale); may be null
 //
 // Order: both sums in 16 partial sums by index mod 16 (the second as chains of
-// fused multiply-adds), added by SumOfLanes(); m and s in float64, rounded
-// once; then difference, product, product and sum, each rounded.
+// fused multiply-adds), added by SumOfLanes(); m, s and scale in float64,
+// rounded once; then difference, product, product and sum, each rounded.
 // Source: Ba et al. 2016, arXiv:1607.06450, eq. 4.
 void LayerNorm(ThreadTeam& team, const LayerNormInputs& inputs, float* dst,
                float* scale);

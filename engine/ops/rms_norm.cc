@@ -9,9 +9,9 @@ void RmsNorm(ThreadTeam& team, const RmsNormInputs& inputs, float* dst,
              float* scale) {
   const int64_t width = static_cast<int64_t>(inputs.weight.size());
   ForEachRow(team, inputs.num_rows, width, [&](int64_t row) {
-    const float s = kernels::RmsNormRow(inputs.src + row * width, inputs.weight,
-                                        inputs.eps, dst + row * width);
-    if (scale != nullptr) scale[row] = s;
+    const float divisor = kernels::RmsNormRow(
+        inputs.src + row * width, inputs.weight, inputs.eps, dst + row * width);
+    if (scale != nullptr) scale[row] = divisor;
   });
 }
 

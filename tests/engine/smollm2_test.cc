@@ -1,63 +1,18 @@
 // The engine on SmolLM2-135M-Instruct Q4_1 in exact mode, against transformers
 // on the same dequantised weights (tests/golden/smollm2).
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/golden_arrays.h"
 
 namespace headrace {
 namespace {
 
 constexpr int64_t kLayers = 30;
 constexpr int64_t kHidden = 576;
-
-class Goldens {
- public:
-  Goldens() {
-    const std::string base =
-        HEADRACE_SOURCE_DIR "/tests/golden/smollm2/smollm2_goldens";
-    std::ifstream(base + ".json") >> json;
-    std::ifstream file(base + ".bin", std::ios::binary);
-    std::stringstream bytes;
-    bytes << file.rdbuf();
-    const std::string text = bytes.str();
-    data_.resize(text.size() / sizeof(float));
-    std::memcpy(data_.data(), text.data(), data_.size() * sizeof(float));
-  }
-  std::span<const float> Array(const nlohmann::json& where) const {
-    size_t size = 1;
-    for (const auto& dim : where["shape"]) size *= dim.get<size_t>();
-    return std::span(data_).subspan(where["offset"].get<size_t>(), size);
-  }
-  nlohmann::json json;
-
- private:
-  std::vector<float> data_;
-};
-
-// The +-1 vectors of make_smollm2_goldens.py: the top bit of SplitMix64.
-std::vector<double> Signs(int64_t count, uint64_t state) {
-  std::vector<double> signs;
-  for (int64_t i = 0; i < count; ++i) {
-    state += 0x9E3779B97F4A7C15u;
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    signs.push_back(((z ^ (z >> 31)) >> 63) != 0 ? 1.0 : -1.0);
-  }
-  return signs;
-}
-
-double Norm(std::span<const float> row) {
-  double sum = 0;
-  for (const float x : row) sum += static_cast<double>(x) * x;
-  return std::sqrt(sum);
-}
 
 class SmolLm2Test : public ::testing::Test {
  protected:
@@ -75,7 +30,7 @@ class SmolLm2Test : public ::testing::Test {
     return test;
   }
   std::unique_ptr<Engine> engine_;
-  Goldens goldens_;
+  const GoldenArrays goldens_{"smollm2/smollm2_goldens"};
 };
 
 TEST_F(SmolLm2Test, EveryResidualRowMatchesTransformers) {

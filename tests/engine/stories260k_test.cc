@@ -117,6 +117,8 @@ TEST_F(Stories260kTest, EveryResidualIdentityIsExact) {
 
   RunTogether(*engine_, {&test});
 
+  EXPECT_EQ(test.rows.calls, static_cast<int64_t>(test.rows.rows.size()))
+      << "a row came twice";
   EXPECT_EQ(test.checks.rows_checked, 40);
   EXPECT_EQ(test.checks.resid_mid_checked, 40 * 5);
   EXPECT_EQ(test.checks.resid_mid_failed, 0);

@@ -71,7 +71,8 @@ float LayerNormRow(const float* src, std::span<const float> weight,
       static_cast<double>(SumOf(src, width, Plain())) / count);
   const double variance =
       static_cast<double>(SumOf(src, width, SquaredDifference{mean})) / count;
-  const float scale = static_cast<float>(1.0 / std::sqrt(variance + eps));
+  const double divisor = std::sqrt(variance + eps);
+  const float scale = static_cast<float>(1.0 / divisor);
   for (size_t i = 0; i < width; i += kLanes) {
     // LoadN and StoreN touch at most kLanes.
     const size_t rest = width - i;
@@ -81,7 +82,7 @@ float LayerNormRow(const float* src, std::span<const float> weight,
     if (!bias.empty()) y = hn::Add(y, hn::LoadN(d, bias.data() + i, rest));
     hn::StoreN(y, d, dst + i, rest);
   }
-  return scale;
+  return static_cast<float>(divisor);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,7 +7,7 @@
 namespace headrace::kernels {
 
 // src and dst: [weight.size()]; dst may be src; bias: as many, or empty.
-// Returns the row's scale.
+// Returns what the row is divided by.
 float LayerNormRow(const float* src, std::span<const float> weight,
                    std::span<const float> bias, double eps, float* dst);
 

@@ -52,8 +52,8 @@ float RmsNormRow(const float* src, std::span<const float> weight, double eps,
   const size_t width = weight.size();
   const double mean = static_cast<double>(SumOfSquares(src, width)) /
                       static_cast<double>(width);
-  const float scale = static_cast<float>(1.0 / std::sqrt(mean + eps));
-  const auto s = hn::Set(d, scale);
+  const double divisor = std::sqrt(mean + eps);
+  const auto s = hn::Set(d, static_cast<float>(1.0 / divisor));
   size_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     const auto y = hn::Mul(hn::LoadU(d, src + i), s);
@@ -64,7 +64,7 @@ float RmsNormRow(const float* src, std::span<const float> weight, double eps,
     const auto w = hn::LoadN(d, weight.data() + i, width - i);
     hn::StoreN(hn::Mul(y, w), d, dst + i, width - i);
   }
-  return scale;
+  return static_cast<float>(divisor);
 }
 
 }  // namespace HWY_NAMESPACE

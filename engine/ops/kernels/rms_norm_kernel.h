@@ -6,7 +6,8 @@
 
 namespace headrace::kernels {
 
-// src and dst: [weight.size()]; dst may be src. Returns the row's scale.
+// src and dst: [weight.size()]; dst may be src. Returns what
+// the row is divided by.
 float RmsNormRow(const float* src, std::span<const float> weight, double eps,
                  float* dst);
 

@@ -84,7 +84,7 @@ TEST(StepRecorderTest, GatheredRowsFindTheirStepRow) {
                      .first_position = 0,
                      .prompt_length = 3,
                      .tokens = tokens});
-  EXPECT_EQ(recorder.RowsWanting(HookPoint::kLogits),
+  EXPECT_EQ(recorder.RowsWanting({HookPoint::kLogits}),
             (std::vector<int32_t>{4, 5, 6}));
 
   const std::vector<float> data = {50, 60};

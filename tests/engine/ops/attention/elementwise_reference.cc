@@ -53,10 +53,12 @@ std::vector<float> RmsNormInOrder(std::span<const float> src,
   }
   const double mean =
       SumOfLanesInOrder(lanes) / static_cast<double>(src.size());
-  scale = static_cast<float>(1.0 / std::sqrt(mean + eps));
+  const double divisor = std::sqrt(mean + eps);
+  scale = static_cast<float>(divisor);
+  const auto s = static_cast<float>(1.0 / divisor);
   std::vector<float> dst;
   for (size_t i = 0; i < src.size(); ++i) {
-    dst.push_back((src[i] * scale) * weight[i]);
+    dst.push_back((src[i] * s) * weight[i]);
   }
   return dst;
 }
@@ -74,10 +76,12 @@ std::vector<float> LayerNormInOrder(std::span<const float> src,
     squares[i % 16] = std::fma(src[i] - mean, src[i] - mean, squares[i % 16]);
   }
   const double variance = SumOfLanesInOrder(squares) / count;
-  scale = static_cast<float>(1.0 / std::sqrt(variance + eps));
+  const double divisor = std::sqrt(variance + eps);
+  scale = static_cast<float>(divisor);
+  const auto s = static_cast<float>(1.0 / divisor);
   std::vector<float> dst;
   for (size_t i = 0; i < src.size(); ++i) {
-    const float y = ((src[i] - mean) * scale) * weight[i];
+    const float y = ((src[i] - mean) * s) * weight[i];
     dst.push_back(bias.empty() ? y : y + bias[i]);
   }
   return dst;
