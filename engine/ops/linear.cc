@@ -13,7 +13,6 @@
 namespace headrace {
 namespace {
 
-using kernels::IsQuantized;
 using kernels::kBlockSize;
 using kernels::kPanelColumns;
 using kernels::Panel;
@@ -89,7 +88,7 @@ class RunOfPanels {
                          const Scratch& scratch) const {
     const Panel panel = panels_.panel(p);
     if (quantized_ != nullptr) {
-      const int64_t groups = panel.in / kernels::kGroupSize;
+      const int64_t groups = panel.in / kGroupSize;
       kernels::MultiplyPanelFast({.panel = panel,
                                   .src = quantized_->groups() + row * groups,
                                   .num_rows = rows,

@@ -9,16 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/tensor/block_formats.h"
+#include "engine/tensor/quantized_format.h"
 
 namespace headrace {
 namespace {
 
-using kernels::GroupBytes;
-using kernels::GroupHeaderBytes;
-using kernels::IsNibbles;
-using kernels::IsQuantized;
-using kernels::kGroupSize;
 using kernels::kPanelColumns;
+using kernels::kStepBytes;
 using kernels::PanelBytes;
 
 absl::Status CheckPart(const TensorView& part, int64_t in) {
@@ -31,10 +29,11 @@ absl::Status CheckPart(const TensorView& part, int64_t in) {
     return absl::InvalidArgumentError(absl::StrCat(
         "weights of one product take ", in, " and ", part.dim(1), " inputs"));
   }
-  if (IsQuantized(part.dtype) && in % kGroupSize != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a weight of type ", std::string(LayoutOf(part.dtype).name), " has ",
-        in, " inputs; they must be a multiple of ", kGroupSize));
+  const DTypeLayout layout = LayoutOf(part.dtype);
+  if (in % layout.elements != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a weight of type ", std::string(layout.name), " has ", in,
+                     " inputs; they must be a multiple of ", layout.elements));
   }
   return absl::OkStatus();
 }
@@ -56,39 +55,47 @@ class StackedRows {
   std::span<const TensorView> parts_;
 };
 
-// Column `column` of a group from one block, laid out as in ggml-common.h of
-// ggml (2025-02): scale, minimum if any, then the numbers; of nibbles, the low
-// halves are the first 16 values and the high halves the others.
-void PackGroup(DType dtype, const std::byte* block, int64_t column,
-               std::byte* group) {
-  std::memcpy(group + 2 * column, block, 2);
-  block += 2;
-  if (kernels::HasMinimum(dtype)) {
-    std::memcpy(group + 2 * (kPanelColumns + column), block, 2);
-    block += 2;
-  }
-  const auto* numbers = reinterpret_cast<const uint8_t*>(block);
-  auto* packed = reinterpret_cast<uint8_t*>(group + GroupHeaderBytes(dtype));
-  if (!IsNibbles(dtype)) {
-    for (int64_t k = 0; k < kGroupSize; ++k) {
-      packed[(k / 4 * kPanelColumns + column) * 4 + k % 4] =
-          numbers[k] ^ 0x80;  // q + 128
+void PackNumbers(const QuantizedFormat& format, const uint8_t* numbers,
+                 int64_t column, std::byte* packed) {
+  const int high_bits = kernels::HighBits(format);
+  for (int k = 0; k < kGroupSize; ++k) {
+    const int step = k / 4;
+    const auto byte_of_row = [&](int row) -> std::byte& {
+      return packed[row * kStepBytes + column * 4 + k % 4];
+    };
+    const auto number = static_cast<std::byte>(numbers[k]);
+    const int row = kernels::PairRow(format, step / 2);
+    if (format.bits == 8) {
+      byte_of_row(row + step % 2) = number;
+    } else {
+      byte_of_row(row) |= (number & std::byte{15}) << step % 2 * 4;
     }
-    return;
-  }
-  constexpr int64_t kHalf = kGroupSize / 2;
-  uint8_t values[kGroupSize];
-  for (int64_t k = 0; k < kHalf; ++k) {
-    values[k] = numbers[k] & 15;
-    values[k + kHalf] = numbers[k] >> 4;
-  }
-  for (int64_t pair = 0; pair < kGroupSize / 8; ++pair) {
-    uint8_t* bytes = packed + (pair * kPanelColumns + column) * 4;
-    for (int64_t i = 0; i < 4; ++i) {
-      bytes[i] = static_cast<uint8_t>(values[8 * pair + i] |
-                                      values[8 * pair + 4 + i] << 4);
+    if (high_bits > 0) {
+      byte_of_row(kernels::HighBitsRow(format, step)) |=
+          number >> 4 << step * high_bits % 8;
     }
   }
+}
+
+// Column `column` of a group and of its block. The panel is zero before.
+void PackGroup(const QuantizedFormat& format, const StoredGroup& stored,
+               int64_t column, std::byte* block, std::byte* group) {
+  std::memcpy(block + 2 * column, &stored.scale, 2);
+  if (format.has_minimum) {
+    std::memcpy(block + 2 * (kPanelColumns + column), &stored.minimum, 2);
+  }
+  if (format.groups_per_block > 1) {
+    std::byte* factors = group + column;
+    for (int i = 0; i < format.scales_per_group; ++i) {
+      *factors = static_cast<std::byte>(stored.scale_factors[i]);
+      factors += kPanelColumns;
+    }
+    if (format.has_minimum) {
+      *factors = static_cast<std::byte>(stored.minimum_factor);
+    }
+  }
+  PackNumbers(format, stored.numbers, column,
+              group + kernels::GroupHeaderBytes(format));
 }
 
 // Column `column` of the panel from one row of the matrix.
@@ -96,9 +103,11 @@ void PackColumn(DType dtype, int64_t in, const std::byte* row, int64_t column,
                 std::byte* panel) {
   const DTypeLayout layout = LayoutOf(dtype);
   if (IsQuantized(dtype)) {
+    const QuantizedFormat format = FormatOf(dtype);
     for (int64_t g = 0; g < in / kGroupSize; ++g) {
-      PackGroup(dtype, row + g * layout.bytes, column,
-                panel + g * GroupBytes(dtype));
+      std::byte* block = panel + kernels::BlockOffset(format, g);
+      PackGroup(format, ReadGroup(dtype, row, g), column, block,
+                block + kernels::OffsetInBlock(format, g));
     }
     return;
   }

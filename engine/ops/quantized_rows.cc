@@ -14,8 +14,7 @@ constexpr int64_t kTaskGroups = 512;
 }  // namespace
 
 void QuantizedRows::Reserve(int64_t num_rows, int64_t width) {
-  const size_t size =
-      static_cast<size_t>(num_rows * (width / kernels::kGroupSize));
+  const size_t size = static_cast<size_t>(num_rows * (width / kGroupSize));
   if (groups_.size() < size) {
     groups_ = AlignedBuffer<kernels::QuantizedGroup>(size);
   }
@@ -23,16 +22,16 @@ void QuantizedRows::Reserve(int64_t num_rows, int64_t width) {
 
 void QuantizedRows::Quantize(ThreadTeam& team, const float* src,
                              int64_t num_rows, int64_t width) {
-  CHECK_EQ(width % kernels::kGroupSize, 0);
+  CHECK_EQ(width % kGroupSize, 0);
   Reserve(num_rows, width);
   src_ = src;
   num_rows_ = num_rows;
   width_ = width;
-  const int64_t num_groups = num_rows * (width / kernels::kGroupSize);
+  const int64_t num_groups = num_rows * (width / kGroupSize);
   const int64_t num_tasks = (num_groups + kTaskGroups - 1) / kTaskGroups;
   team.ParallelFor(num_tasks, [&](int64_t task, int /*thread_index*/) {
     const int64_t first = task * kTaskGroups;
-    kernels::QuantizeGroups(src + first * kernels::kGroupSize,
+    kernels::QuantizeGroups(src + first * kGroupSize,
                             std::min(kTaskGroups, num_groups - first),
                             groups_.data() + first);
   });

@@ -1,5 +1,6 @@
-// What the stored blocks mean in numbers. One format is one line in the table
-// of block_formats.cc.
+// What the stored blocks mean in numbers: the one place that knows where the
+// bytes of each type are in a file. One format is one line in the table of
+// block_formats.cc.
 #ifndef HEADRACE_ENGINE_TENSOR_BLOCK_FORMATS_H_
 #define HEADRACE_ENGINE_TENSOR_BLOCK_FORMATS_H_
 
@@ -8,11 +9,25 @@
 #include <span>
 
 #include "engine/tensor/dtype.h"
+#include "engine/tensor/quantized_format.h"
 
 namespace headrace {
 
-// Expands `dst.size()` values (a whole number of blocks) from `src`. Products
-// scale * q are exact in float32; Q4_1 adds its minimum with one rounding.
+// 32 weights of a quantised type, taken apart. With one scale per group, both
+// factors of the scale are the same.
+struct StoredGroup {
+  uint16_t scale = 0;    // F16
+  uint16_t minimum = 0;  // F16, to be added
+  int8_t scale_factors[2] = {1, 1};
+  int8_t minimum_factor = 1;
+  uint8_t numbers[kGroupSize] = {};  // q + offset
+};
+
+// Group `group` of a row of a quantised type.
+StoredGroup ReadGroup(DType dtype, const std::byte* row, int64_t group);
+
+// Expands `dst.size()` values (a whole number of blocks) from `src`, as
+// quantized_format.h says.
 void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst);
 
 }  // namespace headrace

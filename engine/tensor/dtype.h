@@ -8,7 +8,19 @@
 
 namespace headrace {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K
+};
 
 // A row of a tensor is contiguous blocks of `elements` values in `bytes` bytes.
 struct DTypeLayout {
@@ -32,6 +44,16 @@ constexpr DTypeLayout LayoutOf(DType dtype) {
       return {"Q4_0", 32, 18};
     case DType::kQ4_1:
       return {"Q4_1", 32, 20};
+    case DType::kQ5_0:
+      return {"Q5_0", 32, 22};
+    case DType::kQ5_1:
+      return {"Q5_1", 32, 24};
+    case DType::kQ4_K:
+      return {"Q4_K", 256, 144};
+    case DType::kQ5_K:
+      return {"Q5_K", 256, 176};
+    case DType::kQ6_K:
+      return {"Q6_K", 256, 210};
   }
   return {"?", 1, 0};
 }

@@ -8,7 +8,7 @@ namespace headrace {
 
 enum class Numerics : uint8_t {
   kExact,  // float32 activations on dequantised weights: what the file says
-  kFast,   // int8 activations (groups of 32) on int8 and int4 weights
+  kFast,   // int8 activations (groups of 32) on weights of 4 to 8 bits
 };
 
 }  // namespace headrace

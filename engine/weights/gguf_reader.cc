@@ -138,10 +138,10 @@ class GgufParser {
                              absl::StrFormat("has the unknown type %d", id));
     }
     if (!type->dtype.has_value()) {
-      return absl::UnimplementedError(absl::StrFormat(
-          "%s: offset %d: %s has type %s; supported are F32, F16, BF16, Q8_0, "
-          "Q4_0, Q4_1",
-          cursor_.file_name(), offset, cursor_.Subject(), type->name));
+      return absl::UnimplementedError(
+          absl::StrFormat("%s: offset %d: %s has type %s; supported are %s",
+                          cursor_.file_name(), offset, cursor_.Subject(),
+                          type->name, SupportedGgmlTypes()));
     }
     return *type->dtype;
   }

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/tensor/dtype.h"
 
 namespace headrace {
@@ -12,11 +14,11 @@ namespace {
 constexpr GgmlType kGgmlTypes[] = {
     {"F32", 0, DType::kF32},       {"F16", 1, DType::kF16},
     {"Q4_0", 2, DType::kQ4_0},     {"Q4_1", 3, DType::kQ4_1},
-    {"Q5_0", 6, std::nullopt},     {"Q5_1", 7, std::nullopt},
+    {"Q5_0", 6, DType::kQ5_0},     {"Q5_1", 7, DType::kQ5_1},
     {"Q8_0", 8, DType::kQ8_0},     {"Q8_1", 9, std::nullopt},
     {"Q2_K", 10, std::nullopt},    {"Q3_K", 11, std::nullopt},
-    {"Q4_K", 12, std::nullopt},    {"Q5_K", 13, std::nullopt},
-    {"Q6_K", 14, std::nullopt},    {"Q8_K", 15, std::nullopt},
+    {"Q4_K", 12, DType::kQ4_K},    {"Q5_K", 13, DType::kQ5_K},
+    {"Q6_K", 14, DType::kQ6_K},    {"Q8_K", 15, std::nullopt},
     {"IQ2_XXS", 16, std::nullopt}, {"IQ2_XS", 17, std::nullopt},
     {"IQ3_XXS", 18, std::nullopt}, {"IQ1_S", 19, std::nullopt},
     {"IQ4_NL", 20, std::nullopt},  {"IQ3_S", 21, std::nullopt},
@@ -37,6 +39,15 @@ const GgmlType* FindGgmlType(uint32_t id) {
     if (type.id == id) return &type;
   }
   return nullptr;
+}
+
+std::string SupportedGgmlTypes() {
+  std::string names;
+  for (const GgmlType& type : kGgmlTypes) {
+    if (!type.dtype.has_value()) continue;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(type.name));
+  }
+  return names;
 }
 
 }  // namespace headrace

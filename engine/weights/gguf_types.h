@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine/tensor/dtype.h"
@@ -18,6 +19,9 @@ struct GgmlType {
 
 // Null for a number that ggml (2026-02) does not define.
 const GgmlType* FindGgmlType(uint32_t id);
+
+// "F32, F16, …", for messages.
+std::string SupportedGgmlTypes();
 
 }  // namespace headrace
 

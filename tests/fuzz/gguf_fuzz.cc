@@ -1,4 +1,5 @@
 // ParseGguf() on any bytes: no crash, and what it accepts is inside the file.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -53,10 +54,14 @@ GgufWriter AllValueTypes() {
 GgufWriter AllDtypes() {
   GgufWriter writer;
   writer.Set("general.alignment", uint32_t{64});
-  const std::vector<float> values(64, 0.5f);
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16,
-                            DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
-    writer.AddTensor(LayoutOf(dtype).name, dtype, {2, 32}, values);
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0,
+        DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,
+        DType::kQ6_K}) {
+    const int64_t columns = std::max<int64_t>(32, LayoutOf(dtype).elements);
+    writer.AddTensor(
+        LayoutOf(dtype).name, dtype, {2, columns},
+        std::vector<float>(static_cast<size_t>(2 * columns), 0.5f));
   }
   return writer;
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/ops/kernels/packed_group-inl.h"
 #include "engine/ops/kernels/packed_layout.h"
 #include "engine/ops/kernels/unroll-inl.h"
 #include "hwy/cache_control.h"
@@ -24,107 +25,105 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::ScalableTag<float>;
-using FloatVector = hn::Vec<Floats>;
-using Ints = hn::RebindToSigned<Floats>;
-using IntVector = hn::Vec<Ints>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(Floats()));
-
 // Reads kStep k at a time: Start(k) for each multiple of kStep, then
 // Visit(visitor) calls visitor(i, weights) for i = 0 … kStep - 1, where
 // weights[v] are the columns [v * kLanes, (v + 1) * kLanes) of k + i.
 template <DType kDType, int kVectors>
 class Decoder {
  public:
-  static constexpr int kStep = kGroupSize;
+  static constexpr QuantizedFormat kFormat = FormatOf(kDType);
+  static constexpr int kStep =
+      static_cast<int>(kGroupSize) / kFormat.scales_per_group;
 
   Decoder(const std::byte* panel, int64_t first_column)
-      : panel_(panel), column_(first_column) {}
+      : panel_(panel), column_(first_column), group_(panel, 0) {}
 
   HWY_INLINE void Start(int64_t k) {
-    const std::byte* group = panel_ + k / kGroupSize * GroupBytes(kDType);
-    numbers_ = group + GroupHeaderBytes(kDType) + column_ * 4;
+    group_ = PackedGroup<kFormat>(panel_, k / kGroupSize);
+    const int half = static_cast<int>(k % kGroupSize) / kStep;
+    first_pair_ = half * kStep / 8;
     Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-      scale_[v] = LoadHalves(group, v);
-      if constexpr (HasMinimum(kDType)) {
-        minimum_[v] = LoadHalves(group + kPanelColumns * 2, v);
+      scale_[v] = group_.Scale(half, column_ + v * kLanes);
+      if constexpr (kFormat.has_minimum) {
+        minimum_[v] = group_.Minimum(column_ + v * kLanes);
       }
     });
   }
 
   template <class Visitor>
   HWY_INLINE void Visit(const Visitor& visitor) const {
-    constexpr int kPerWord = IsNibbles(kDType) ? 8 : 4;  // k in 32 bits
-    for (int word = 0; word < kStep / kPerWord; ++word) {
-      const std::byte* words = numbers_ + word * kPanelColumns * 4;
-      // One pass over all columns is a stream that the machine foresees; of
-      // several, each is late to begin with.
-      if constexpr (kVectors * kLanes < kPanelColumns) {
-        hwy::Prefetch(words + 2 * GroupBytes(kDType));
-      }
-      IntVector raw[kVectors];
-      Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-        raw[v] = hn::LoadU(
-            Ints(), reinterpret_cast<const int32_t*>(words) + v * kLanes);
-        if constexpr (kDType == DType::kQ8_0) {
-          raw[v] = hn::Xor(raw[v], hn::Set(Ints(), kSignBits));
-        }
-      });
-      Unroll<kPerWord>([&](auto i) HEADRACE_INLINE_LAMBDA {
-        FloatVector weights[kVectors];
-        Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-          const FloatVector q = Number<decltype(i)::value>(raw[v]);
-          if constexpr (HasMinimum(kDType)) {
-            weights[v] = hn::MulAdd(q, scale_[v], minimum_[v]);
-          } else {
-            weights[v] = hn::Mul(q, scale_[v]);
-          }
-        });
-        visitor(word * kPerWord + i, weights);
-      });
+    for (int pair = 0; pair < kStep / 8; ++pair) {
+      Unroll<2>([&](auto odd)
+                    HEADRACE_INLINE_LAMBDA { VisitStep<odd>(pair, visitor); });
     }
   }
 
  private:
-  static constexpr int32_t kSignBits = static_cast<int32_t>(0x80808080u);
+  // A table of 16 floats needs no mask and converts on the way.
+  static constexpr bool kTable = kFormat.bits == 4 && HWY_TARGET <= HWY_AVX3;
 
-  HWY_INLINE FloatVector LoadHalves(const std::byte* halves, int v) const {
-    const hn::Rebind<hwy::float16_t, Floats> d16;
-    return hn::PromoteTo(
-        Floats(),
-        hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(halves) +
-                           column_ + v * kLanes));
+  // Step 2 * pair + kOdd: 4 k, as 4 bytes of a 32-bit word per column.
+  template <int kOdd, class Visitor>
+  HWY_INLINE void VisitStep(int pair, const Visitor& visitor) const {
+    IntVector words[kVectors];
+    Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+      words[v] = Words<kOdd>(first_pair_ + pair, column_ + v * kLanes);
+    });
+    Unroll<4>([&](auto i) HEADRACE_INLINE_LAMBDA {
+      FloatVector weights[kVectors];
+      Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+        const FloatVector q = Number<8 * i, 4 * kOdd>(words[v]);
+        if constexpr (kFormat.has_minimum) {
+          weights[v] = hn::MulAdd(q, scale_[v], minimum_[v]);
+        } else {
+          weights[v] = hn::Mul(q, scale_[v]);
+        }
+      });
+      visitor(8 * pair + 4 * kOdd + i, weights);
+    });
   }
 
-  // The i-th number of each 32-bit word, as float32.
-  template <int i>
-  static HWY_INLINE FloatVector Number(IntVector raw) {
-    const Floats d;
-    if constexpr (kDType == DType::kQ8_0) {
-      return hn::ConvertTo(d,
-                           hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * i>(raw)));
+  // Bytes q, or for the table both steps as they are packed.
+  template <int kOdd>
+  HWY_INLINE IntVector Words(int pair, int64_t column) const {
+    const std::byte* packed = group_.Pair(pair, column);
+    // One pass over all columns is a stream that the machine foresees; of
+    // several, each is late to begin with.
+    if constexpr (kVectors * kLanes < kPanelColumns && kOdd == 0) {
+      hwy::Prefetch(packed + 2 * GroupBytes(kFormat));
+    }
+    if constexpr (kTable) {
+      return hn::BitCast(Ints(), LoadBytes(packed));
     } else {
-      // Low nibbles of four bytes, then the high ones.
-      constexpr int kShift = i % 4 * 8 + i / 4 * 4;
-      const IntVector shifted = hn::ShiftRight<kShift>(raw);
+      const ByteVector stored = group_.template Step<kOdd>(pair, column);
+      constexpr auto kOffset = static_cast<uint8_t>(kFormat.offset);
+      return hn::BitCast(Ints(), hn::Sub(stored, hn::Set(Bytes(), kOffset)));
+    }
+  }
+
+  // The signed byte of each word that starts at bit kByte, as float32; of the
+  // table, the nibble that starts kNibble bits later.
+  template <int kByte, int kNibble>
+  static HWY_INLINE FloatVector Number(IntVector words) {
+    const Floats d;
+    if constexpr (kTable) {
 #if HWY_TARGET <= HWY_AVX3
-      // A table of 16 needs no mask and converts on the way.
-      constexpr float kZero = kDType == DType::kQ4_0 ? -8.0f : 0.0f;
-      return FloatVector{
-          _mm512_permutexvar_ps(shifted.raw, hn::Iota(d, kZero).raw)};
-#else
-      IntVector q = hn::And(shifted, hn::Set(Ints(), 15));
-      if constexpr (kDType == DType::kQ4_0) q = hn::Sub(q, hn::Set(Ints(), 8));
-      return hn::ConvertTo(d, q);
+      constexpr float kZero = static_cast<float>(-kFormat.offset);
+      return FloatVector{_mm512_permutexvar_ps(
+          hn::ShiftRight<kByte + kNibble>(words).raw, hn::Iota(d, kZero).raw)};
 #endif
+    } else {
+      return hn::ConvertTo(
+          d, hn::ShiftRight<24>(hn::ShiftLeft<24 - kByte>(words)));
     }
   }
 
   const std::byte* panel_;
   int64_t column_;
-  const std::byte* numbers_ = nullptr;
+  PackedGroup<kFormat> group_;
+  int first_pair_ = 0;
   FloatVector scale_[kVectors];
-  FloatVector minimum_[HasMinimum(kDType) ? kVectors : 1];
+  FloatVector minimum_[kFormat.has_minimum ? kVectors : 1];
 };
 
 // Weights that are stored as floats: one k at a time.

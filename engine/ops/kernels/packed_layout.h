@@ -7,46 +7,72 @@
 #include <cstdint>
 
 #include "engine/tensor/dtype.h"
+#include "engine/tensor/quantized_format.h"
 
 namespace headrace::kernels {
 
 constexpr int64_t kPanelColumns = 64;  // output columns packed together
-constexpr int64_t kGroupSize = 32;     // k that share a scale
 constexpr int64_t kBlockSize = 512;    // k of one chain of the exact mode
 
-constexpr bool IsQuantized(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-      return false;
-    case DType::kQ8_0:
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-      return true;
-  }
-  return false;
+// A step is 4 k of all columns: what one 4-way dot product takes.
+constexpr int kGroupSteps = static_cast<int>(kGroupSize) / 4;
+constexpr int kGroupPairs = kGroupSteps / 2;
+constexpr int64_t kStepBytes = kPanelColumns * 4;  // a byte per number
+
+// Bits of a number that are not in its nibble, where it has one.
+constexpr int HighBits(const QuantizedFormat& format) {
+  return format.bits == 8 ? 0 : format.bits - 4;
 }
 
-constexpr bool IsNibbles(DType dtype) {
-  return dtype == DType::kQ4_0 || dtype == DType::kQ4_1;
+// Which row of kStepBytes of a group's numbers holds the high bits of a step…
+constexpr int HighBitsRow(const QuantizedFormat& format, int step) {
+  const int index = step * HighBits(format) / 8;  // of those rows
+  return index + index * kGroupPairs / HighBits(format);
 }
 
-constexpr bool HasMinimum(DType dtype) { return dtype == DType::kQ4_1; }
-
-// Bytes before a packed group's numbers: scales, then minima, both F16.
-constexpr int64_t GroupHeaderBytes(DType dtype) {
-  return kPanelColumns * 2 * (HasMinimum(dtype) ? 2 : 1);
+// …and which one the nibbles of steps 2 * pair and 2 * pair + 1, or the bytes
+// of the first of them.
+constexpr int PairRow(const QuantizedFormat& format, int pair) {
+  if (format.bits == 8) return 2 * pair;
+  const int rows_before = 2 * pair * HighBits(format) / 8;  // of high bits
+  return pair + (HighBits(format) > 0 ? rows_before + 1 : 0);
 }
 
-// Bytes of 32 k of a panel, of a quantised type.
-constexpr int64_t GroupBytes(DType dtype) {
-  return GroupHeaderBytes(dtype) +
-         kPanelColumns * kGroupSize / (IsNibbles(dtype) ? 2 : 1);
+// Of a block: F16 scales, then minima.
+constexpr int64_t BlockHeaderBytes(const QuantizedFormat& format) {
+  return kPanelColumns * 2 * (format.has_minimum ? 2 : 1);
+}
+
+// Of a group: 8-bit factors of the scales, then of the minima.
+constexpr int64_t GroupHeaderBytes(const QuantizedFormat& format) {
+  if (format.groups_per_block == 1) return 0;
+  return kPanelColumns *
+         (format.scales_per_group + (format.has_minimum ? 1 : 0));
+}
+
+constexpr int64_t GroupBytes(const QuantizedFormat& format) {
+  return GroupHeaderBytes(format) +
+         kPanelColumns * kGroupSize * format.bits / 8;
+}
+
+constexpr int64_t BlockBytes(const QuantizedFormat& format) {
+  return BlockHeaderBytes(format) +
+         format.groups_per_block * GroupBytes(format);
+}
+
+// From the panel's first byte to the block of group `group`.
+constexpr int64_t BlockOffset(const QuantizedFormat& format, int64_t group) {
+  return group / format.groups_per_block * BlockBytes(format);
+}
+
+// From the first byte of the group's block to the group.
+constexpr int64_t OffsetInBlock(const QuantizedFormat& format, int64_t group) {
+  return BlockHeaderBytes(format) +
+         group % format.groups_per_block * GroupBytes(format);
 }
 
 constexpr int64_t PanelBytes(DType dtype, int64_t in) {
-  return IsQuantized(dtype) ? in / kGroupSize * GroupBytes(dtype)
+  return IsQuantized(dtype) ? BlockOffset(FormatOf(dtype), in / kGroupSize)
                             : in * kPanelColumns * LayoutOf(dtype).bytes;
 }
 
@@ -62,9 +88,10 @@ struct alignas(16) QuantizedGroup {
   int8_t values[kGroupSize];
   float scale;       // sa
   float scaled_sum;  // fl(sa * float(sum of values))
-  // What a dot product with offset weights starts from: -offset * sum.
-  int32_t start_offset_8;
-  int32_t start_offset_128;
+  // Minus the sum of all values and of the first 16. Times the offset of the
+  // weights, it is what a dot product with stored numbers starts from.
+  int32_t negative_sum;
+  int32_t negative_half_sum;
 };
 static_assert(sizeof(QuantizedGroup) == 48);
 

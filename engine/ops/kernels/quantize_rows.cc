@@ -50,19 +50,21 @@ void QuantizeGroup(const float* src, QuantizedGroup& dst) {
   }
 
   const auto inverse = hn::Set(d, 127.0f / absmax);
-  auto sums = hn::Zero(di);
+  hn::Vec<decltype(di)> sums[2] = {hn::Zero(di), hn::Zero(di)};  // by half
   Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
     const auto rounded =
         hn::BitCast(di, hn::Add(hn::Mul(x[v], inverse), hn::Set(d, kRounder)));
     const auto q = hn::Sub(rounded, hn::Set(di, kRounderBits));
-    sums = hn::Add(sums, q);
+    constexpr int kHalf = v / (kVectors / 2);
+    sums[kHalf] = hn::Add(sums[kHalf], q);
     const hn::Rebind<int8_t, Floats> di8;
     hn::StoreU(hn::DemoteTo(di8, q), di8, dst.values + v * kLanes);
   });
-  const int32_t sum = hn::ReduceSum(di, sums);
+  const int32_t half_sum = hn::ReduceSum(di, sums[0]);
+  const int32_t sum = half_sum + hn::ReduceSum(di, sums[1]);
   dst.scaled_sum = dst.scale * static_cast<float>(sum);
-  dst.start_offset_8 = -8 * sum;
-  dst.start_offset_128 = -128 * sum;
+  dst.negative_sum = -sum;
+  dst.negative_half_sum = -half_sum;
 }
 
 void QuantizeGroupsOf(const float* src, int64_t num_groups,

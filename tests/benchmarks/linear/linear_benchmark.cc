@@ -135,12 +135,20 @@ void RegisterAll() {
   for (const Kind kind : {Kind{DType::kQ4_1, Numerics::kFast},
                           Kind{DType::kQ4_0, Numerics::kFast},
                           Kind{DType::kQ8_0, Numerics::kFast},
+                          Kind{DType::kQ5_0, Numerics::kFast},
+                          Kind{DType::kQ5_1, Numerics::kFast},
+                          Kind{DType::kQ4_K, Numerics::kFast},
+                          Kind{DType::kQ5_K, Numerics::kFast},
+                          Kind{DType::kQ6_K, Numerics::kFast},
                           Kind{DType::kQ4_1, Numerics::kExact},
                           Kind{DType::kQ8_0, Numerics::kExact},
+                          Kind{DType::kQ4_K, Numerics::kExact},
+                          Kind{DType::kQ6_K, Numerics::kExact},
                           Kind{DType::kBF16, Numerics::kExact},
                           Kind{DType::kF32, Numerics::kExact}}) {
     for (const auto& [in, out] :
          {std::pair{576, 3072}, std::pair{1536, 576}, std::pair{2048, 8192}}) {
+      if (in % LayoutOf(kind.dtype).elements != 0) continue;
       for (const int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
         for (const int threads : {1, 2}) {
           const LinearCase c = {kind.dtype, kind.numerics, in,

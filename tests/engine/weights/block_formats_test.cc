@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <numeric>
 #include <random>
 #include <string>
@@ -18,16 +19,24 @@
 namespace headrace {
 namespace {
 
-// Byte i is (37 i + 11) mod 256; then the f16 fields d = 0.5, m = -0.25. The
-// expected sums and values were made with ggml's own reference C code.
-std::vector<float> ExpandPattern(DType dtype, size_t scales) {
+// An F16 field of a block.
+struct Half {
+  size_t offset;
+  uint16_t bits;
+};
+
+constexpr Half kScale = {0, 0x3800};    // 0.5
+constexpr Half kMinimum = {2, 0xB400};  // -0.25
+
+// Byte i is (37 i + 11) mod 256, but for the fields given. The expected sums
+// and values were made with ggml's own reference C code.
+std::vector<float> ExpandPattern(DType dtype, std::initializer_list<Half> set) {
   std::string block;
   for (int64_t i = 0; i < LayoutOf(dtype).bytes; ++i) {
     block += static_cast<char>((37 * i + 11) % 256);
   }
-  const uint16_t fields[] = {0x3800, 0xB400};
-  std::memcpy(block.data(), fields, scales * sizeof(uint16_t));
-  std::vector<float> values(32);
+  for (const Half& half : set) std::memcpy(&block[half.offset], &half.bits, 2);
+  std::vector<float> values(static_cast<size_t>(LayoutOf(dtype).elements));
   DequantizeRow(dtype, AsBytes(block).data(), values);
   return values;
 }
@@ -37,7 +46,7 @@ float Sum(const std::vector<float>& values) {
 }
 
 TEST(BlockFormatsTest, ExpandsQ8AsTheReferenceDoes) {
-  const std::vector<float> values = ExpandPattern(DType::kQ8_0, 1);
+  const std::vector<float> values = ExpandPattern(DType::kQ8_0, {kScale});
 
   EXPECT_EQ(Sum(values), -88);
   EXPECT_EQ(values[0], 42.5f);
@@ -46,7 +55,7 @@ TEST(BlockFormatsTest, ExpandsQ8AsTheReferenceDoes) {
 }
 
 TEST(BlockFormatsTest, ExpandsQ4WithoutMinimumAsTheReferenceDoes) {
-  const std::vector<float> values = ExpandPattern(DType::kQ4_0, 1);
+  const std::vector<float> values = ExpandPattern(DType::kQ4_0, {kScale});
 
   EXPECT_EQ(Sum(values), -10.5f);
   EXPECT_EQ(values[0], -1.5f);
@@ -55,12 +64,56 @@ TEST(BlockFormatsTest, ExpandsQ4WithoutMinimumAsTheReferenceDoes) {
 }
 
 TEST(BlockFormatsTest, ExpandsQ4WithMinimumAsTheReferenceDoes) {
-  const std::vector<float> values = ExpandPattern(DType::kQ4_1, 2);
+  const std::vector<float> values =
+      ExpandPattern(DType::kQ4_1, {kScale, kMinimum});
 
   EXPECT_EQ(Sum(values), 114.5f);
   EXPECT_EQ(values[0], 7.25f);
   EXPECT_EQ(values[1], 1.75f);
   EXPECT_EQ(values[31], 5.75f);
+}
+
+TEST(BlockFormatsTest, ExpandsQ5AsTheReferenceDoes) {
+  const std::vector<float> values = ExpandPattern(DType::kQ5_0, {kScale});
+
+  EXPECT_EQ(Sum(values), 7.5f);
+  EXPECT_EQ(values[0], 4.5f);
+  EXPECT_EQ(values[1], -1);
+  EXPECT_EQ(values[31], 0.5f);
+}
+
+TEST(BlockFormatsTest, ExpandsQ5WithMinimumAsTheReferenceDoes) {
+  const std::vector<float> values =
+      ExpandPattern(DType::kQ5_1, {kScale, kMinimum});
+
+  EXPECT_EQ(Sum(values), 244.5f);
+  EXPECT_EQ(values[0], 9.25f);
+  EXPECT_EQ(values[1], 11.75f);
+  EXPECT_EQ(values[31], 2.25f);
+}
+
+TEST(BlockFormatsTest, ExpandsSuperBlocksAsTheReferenceDoes) {
+  constexpr Half kBlockScale = {0, 0x2C00};    // 2^-4
+  constexpr Half kBlockMinimum = {2, 0x2800};  // 2^-5
+  const std::vector<float> q4 =
+      ExpandPattern(DType::kQ4_K, {kBlockScale, kBlockMinimum});
+  const std::vector<float> q5 =
+      ExpandPattern(DType::kQ5_K, {kBlockScale, kBlockMinimum});
+  const std::vector<float> q6 =
+      ExpandPattern(DType::kQ6_K, {{208, 0x2000}});  // 2^-7
+
+  EXPECT_EQ(Sum(q4), 3402.5f);
+  EXPECT_EQ(q4[0], 19.71875f);
+  EXPECT_EQ(q4[128], 26.4375f);
+  EXPECT_EQ(q4[255], 3.03125f);
+  EXPECT_EQ(Sum(q5), 7263.5f);
+  EXPECT_EQ(q5[0], 50.71875f);
+  EXPECT_EQ(q5[128], 65.4375f);
+  EXPECT_EQ(q5[255], 6.78125f);
+  EXPECT_EQ(Sum(q6), 36.03125f);
+  EXPECT_EQ(q6[0], -11.1796875f);
+  EXPECT_EQ(q6[128], -2.7421875f);
+  EXPECT_EQ(q6[255], -0.46875f);
 }
 
 TEST(BlockFormatsTest, ExpandsHalvesExactly) {
@@ -126,7 +179,7 @@ class RoundTripTest : public ::testing::TestWithParam<RoundTrip> {};
 TEST_P(RoundTripTest, StaysWithinHalfAStep) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> source(32 * 50);
+  std::vector<float> source(256 * 8);
   for (float& value : source) value = uniform(random);
 
   const std::string bytes = EncodeBlocks(GetParam().dtype, source);
@@ -144,7 +197,13 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(RoundTrip{DType::kQ8_0, 254, 0x1p-11f},
                       // Codes -8..7: the far end may be one half step short.
                       RoundTrip{DType::kQ4_0, 8, 0x1p-11f},
-                      RoundTrip{DType::kQ4_1, 15, 0x1p-10f}),
+                      RoundTrip{DType::kQ4_1, 15, 0x1p-10f},
+                      RoundTrip{DType::kQ5_0, 16, 0x1p-11f},
+                      RoundTrip{DType::kQ5_1, 31, 0x1p-10f},
+                      // Half a step of each of the factors of 6 bits besides.
+                      RoundTrip{DType::kQ4_K, 15, 0x1p-6f},
+                      RoundTrip{DType::kQ5_K, 31, 0x1p-6f},
+                      RoundTrip{DType::kQ6_K, 32, 0x1p-8f}),
     [](const auto& info) {
       return std::string(LayoutOf(info.param.dtype).name);
     });

@@ -116,15 +116,25 @@ TEST(GgufTensorTest, RefusesRowsThatAreNoWholeBlocks) {
               IsDataLoss("tensor \"t\"", "rows of 48", "Q8_0", "32"));
 }
 
+TEST(GgufTensorTest, RefusesRowsThatAreNoWholeSuperBlocks) {
+  for (const auto& [type, name] :
+       {std::pair{12u, "Q4_K"}, std::pair{13u, "Q5_K"},
+        std::pair{14u, "Q6_K"}}) {
+    EXPECT_THAT(Parse({{.dims = {576, 2}, .type = type}}),
+                IsDataLoss("tensor \"t\"", "rows of 576", name, "256"));
+  }
+}
+
 TEST(GgufTensorTest, NamesTensorAndTypeThatIsNotSupported) {
   for (const auto& [type, name] :
-       {std::pair{6u, "Q5_0"}, std::pair{12u, "Q4_K"}, std::pair{14u, "Q6_K"},
-        std::pair{24u, "I8"}, std::pair{39u, "MXFP4"}}) {
+       {std::pair{10u, "Q2_K"}, std::pair{11u, "Q3_K"},
+        std::pair{20u, "IQ4_NL"}, std::pair{24u, "I8"},
+        std::pair{39u, "MXFP4"}}) {
     EXPECT_THAT(Parse({{.name = "blk.0.attn_q.weight", .type = type}}),
                 FailsWith(absl::StatusCode::kUnimplemented,
                           std::vector<std::string>{
                               "bad.gguf", "tensor \"blk.0.attn_q.weight\"",
-                              name, "Q4_1"}));
+                              name, "Q4_1", "Q6_K"}));
   }
 }
 

@@ -31,6 +31,47 @@ uint16_t RandomScale(std::mt19937& random) {
   }
 }
 
+// Where the F16 fields of a block are: the scale, then the minimum if any.
+std::vector<int64_t> HalvesOf(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ6_K:
+      return {208};
+    default:
+      return {0};
+  }
+}
+
+bool HasMinimum(DType dtype) { return HalvesOf(dtype).size() == 2; }
+
+int U8(const std::byte* block, int64_t i) {
+  return std::to_integer<int>(block[i]);
+}
+
+// Q4_K and Q5_K keep eight scales and eight minima of 6 bits in 12 bytes at 4.
+int SixBitScale(const std::byte* block, int64_t j) {
+  const std::byte* s = block + 4;
+  return j < 4 ? U8(s, j) % 64 : U8(s, j + 4) % 16 + U8(s, j - 4) / 64 * 16;
+}
+
+int SixBitMinimum(const std::byte* block, int64_t j) {
+  const std::byte* s = block + 4;
+  return j < 4 ? U8(s, j + 4) % 64 : U8(s, j + 4) / 16 + U8(s, j) / 64 * 16;
+}
+
+int Q6KNumber(const std::byte* block, int64_t e) {
+  const int64_t n = e / 128;
+  const int64_t g = e % 128 / 32;
+  const int64_t l = e % 32;
+  const int low = U8(block, 64 * n + 32 * (g % 2) + l);
+  const int high = U8(block, 128 + 32 * n + l) >> (2 * g) & 3;
+  return (g < 2 ? low % 16 : low / 16) + 16 * high - 32;
+}
+
 float MultiplyAdd(float a, float b, float c, bool fused) {
   if (fused) return std::fma(a, b, c);
   const float product = a * b;
@@ -59,8 +100,9 @@ StoredMatrix::StoredMatrix(DType dtype, int64_t out, int64_t in,
       for (int64_t j = 0; j < layout.bytes; ++j) {
         block[j] = static_cast<std::byte>(random());
       }
-      StoreU16(RandomScale(random), block);
-      if (dtype == DType::kQ4_1) StoreU16(RandomScale(random), block + 2);
+      for (const int64_t offset : HalvesOf(dtype)) {
+        StoreU16(RandomScale(random), block + offset);
+      }
     }
   }
 }
@@ -75,20 +117,59 @@ const std::byte* StoredMatrix::Block(int64_t n, int64_t k) const {
 }
 
 float StoredMatrix::Scale(int64_t n, int64_t k) const {
-  return HalfToFloat(LoadU16(Block(n, k)));
+  const std::byte* block = Block(n, k);
+  const float scale = HalfToFloat(LoadU16(block + HalvesOf(dtype_)[0]));
+  switch (dtype_) {
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return scale * static_cast<float>(SixBitScale(block, k % 256 / 32));
+    case DType::kQ6_K:
+      return scale * static_cast<float>(
+                         static_cast<int8_t>(U8(block, 192 + k % 256 / 16)));
+    default:
+      return scale;
+  }
 }
 
 float StoredMatrix::Minimum(int64_t n, int64_t k) const {
-  return dtype_ == DType::kQ4_1 ? HalfToFloat(LoadU16(Block(n, k) + 2)) : 0;
+  if (!HasMinimum(dtype_)) return 0;
+  const std::byte* block = Block(n, k);
+  const float minimum = HalfToFloat(LoadU16(block + 2));
+  if (dtype_ != DType::kQ4_K && dtype_ != DType::kQ5_K) return minimum;
+  return -(minimum * static_cast<float>(SixBitMinimum(block, k % 256 / 32)));
 }
 
 int StoredMatrix::Number(int64_t n, int64_t k) const {
-  const std::byte* numbers = Block(n, k) + (dtype_ == DType::kQ4_1 ? 4 : 2);
-  const int64_t i = k % 32;
-  if (dtype_ == DType::kQ8_0) return static_cast<int8_t>(numbers[i]);
-  const int byte = std::to_integer<int>(numbers[i % 16]);
-  const int nibble = i < 16 ? byte & 15 : byte >> 4;
-  return dtype_ == DType::kQ4_0 ? nibble - 8 : nibble;
+  const std::byte* block = Block(n, k);
+  const int64_t e = k % LayoutOf(dtype_).elements;
+  // Of 32 nibbles in 16 bytes, and of 64 in 32.
+  const auto nibble = [&](int64_t offset, int64_t half) {
+    const int byte = U8(block, offset + e / (2 * half) * half + e % half);
+    return e / half % 2 == 0 ? byte % 16 : byte / 16;
+  };
+  const auto fifth = [&](int64_t offset) {
+    return 16 * (U8(block, offset + e / 8) >> e % 8 & 1);
+  };
+  switch (dtype_) {
+    case DType::kQ8_0:
+      return static_cast<int8_t>(U8(block, 2 + e));
+    case DType::kQ4_0:
+      return nibble(2, 16) - 8;
+    case DType::kQ4_1:
+      return nibble(4, 16);
+    case DType::kQ5_0:
+      return nibble(6, 16) + fifth(2) - 16;
+    case DType::kQ5_1:
+      return nibble(8, 16) + fifth(4);
+    case DType::kQ4_K:
+      return nibble(16, 32);
+    case DType::kQ5_K:
+      return nibble(48, 32) + 16 * (U8(block, 16 + e % 32) >> e / 32 & 1);
+    case DType::kQ6_K:
+      return Q6KNumber(block, e);
+    default:
+      return 0;
+  }
 }
 
 float StoredMatrix::At(int64_t n, int64_t k) const {
@@ -101,7 +182,7 @@ float StoredMatrix::At(int64_t n, int64_t k) const {
   if (dtype_ == DType::kF16) return HalfToFloat(LoadU16(block));
   if (dtype_ == DType::kBF16) return BFloat16ToFloat(LoadU16(block));
   const float product = Scale(n, k) * static_cast<float>(Number(n, k));
-  return dtype_ == DType::kQ4_1 ? product + Minimum(n, k) : product;
+  return HasMinimum(dtype_) ? product + Minimum(n, k) : product;
 }
 
 ReferenceGroup QuantizeReference(std::span<const float> x) {
@@ -143,17 +224,21 @@ float ReferenceExact(std::span<const float> x, const StoredMatrix& weights,
 
 float ReferenceFast(std::span<const ReferenceGroup> groups,
                     const StoredMatrix& weights, int64_t n, bool fused) {
+  const DType dtype = weights.view().dtype;
+  const int64_t width = dtype == DType::kQ6_K ? 16 : 32;  // of a scale
   float acc = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const auto begin = static_cast<int64_t>(32 * g);
-    int dot = 0;
-    for (int64_t i = 0; i < 32; ++i) {
-      dot += groups[g].values[static_cast<size_t>(i)] *
-             weights.Number(n, begin + i);
+    for (int64_t first = 0; first < 32; first += width) {
+      int dot = 0;
+      for (int64_t i = first; i < first + width; ++i) {
+        dot += groups[g].values[static_cast<size_t>(i)] *
+               weights.Number(n, begin + i);
+      }
+      const float scale = weights.Scale(n, begin + first) * groups[g].scale;
+      acc = MultiplyAdd(static_cast<float>(dot), scale, acc, fused);
     }
-    const float scale = weights.Scale(n, begin) * groups[g].scale;
-    acc = MultiplyAdd(static_cast<float>(dot), scale, acc, fused);
-    if (weights.view().dtype == DType::kQ4_1) {
+    if (HasMinimum(dtype)) {
       const float sum = groups[g].scale * static_cast<float>(groups[g].sum);
       acc = MultiplyAdd(weights.Minimum(n, begin), sum, acc, fused);
     }

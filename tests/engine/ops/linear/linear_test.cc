@@ -28,6 +28,11 @@ using ::testing::HasSubstr;
 
 constexpr float kUntouched = -12345.0f;
 
+constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16,
+                               DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                               DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
+                               DType::kQ5_K, DType::kQ6_K};
+
 // One per number of threads, for all tests: each has to compile its kernels.
 OpsContext& ContextOf(int num_threads) {
   static auto& contexts = *new std::map<int, std::unique_ptr<OpsContext>>();
@@ -158,11 +163,10 @@ std::vector<LinearCase> AllCases() {
        {LinearShape{576, 960}, LinearShape{1536, 576}, LinearShape{576, 130},
         LinearShape{64, 172}, LinearShape{64, 64}, LinearShape{2048, 200},
         LinearShape{32, 3000}, LinearShape{172, 64}, LinearShape{1, 1},
-        LinearShape{1025, 66}}) {
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16,
-                              DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+        LinearShape{1025, 66}, LinearShape{256, 64}, LinearShape{768, 130}}) {
+    for (const DType dtype : kAllTypes) {
       const bool quantized = LayoutOf(dtype).elements > 1;
-      if (quantized && shape.in % 32 != 0) continue;
+      if (shape.in % LayoutOf(dtype).elements != 0) continue;
       cases.emplace_back(dtype, Numerics::kExact, shape);
       if (quantized) cases.emplace_back(dtype, Numerics::kFast, shape);
     }
@@ -260,14 +264,17 @@ TEST(LinearTest, NonFiniteRowDoesNotTouchItsNeighbours) {
   }
 }
 
-TEST(LinearTest, PackedWeightsAreNoLargerThanTheFile) {
+TEST(LinearTest, PackedWeightsAreHardlyLargerThanTheFile) {
   std::mt19937 random(6);
   OpsContext& context = ContextOf(1);
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16,
-                            DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
-    const StoredMatrix matrix(dtype, 128, 96, random);
+  for (const DType dtype : kAllTypes) {
+    const StoredMatrix matrix(dtype, 128, 512, random);
     const LinearWeights weights = Pack(context, matrix, Numerics::kFast);
-    EXPECT_EQ(weights.packed_bytes(), 128 * matrix.view().row_bytes());
+    // Factors of 6 bits take 8.
+    const bool six_bits = dtype == DType::kQ4_K || dtype == DType::kQ5_K;
+    EXPECT_EQ(weights.packed_bytes(),
+              128 * (matrix.view().row_bytes() + (six_bits ? 2 * 4 : 0)))
+        << LayoutOf(dtype).name;
   }
 }
 
@@ -281,6 +288,8 @@ TEST(LinearTest, RefusesPartsThatDoNotFitTogether) {
   vector.shape = {256};
   TensorView odd = c.view();
   odd.dtype = DType::kQ8_0;
+  TensorView no_super_block = a.view();
+  no_super_block.dtype = DType::kQ4_K;
 
   const auto pack = [&](std::vector<TensorView> parts) {
     return std::string(LinearWeights::Pack(context, parts, Numerics::kFast)
@@ -291,7 +300,10 @@ TEST(LinearTest, RefusesPartsThatDoNotFitTogether) {
   EXPECT_THAT(pack({}), HasSubstr("no weights"));
   EXPECT_THAT(pack({vector}), HasSubstr("shape [256]"));
   EXPECT_THAT(pack({a.view(), b.view()}), HasSubstr("64 and 32 inputs"));
-  EXPECT_THAT(pack({odd}), HasSubstr("48 inputs; they must be a multiple"));
+  EXPECT_THAT(pack({odd}),
+              HasSubstr("48 inputs; they must be a multiple of 32"));
+  EXPECT_THAT(pack({no_super_block}),
+              HasSubstr("Q4_K has 64 inputs; they must be a multiple of 256"));
 }
 
 }  // namespace

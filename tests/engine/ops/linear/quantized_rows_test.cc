@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -53,8 +54,11 @@ TEST(QuantizedRowsTest, EqualScalarTwin) {
     EXPECT_EQ(groups[g].scaled_sum,
               expected.scale * static_cast<float>(expected.sum))
         << g;
-    EXPECT_EQ(groups[g].start_offset_8, -8 * expected.sum) << g;
-    EXPECT_EQ(groups[g].start_offset_128, -128 * expected.sum) << g;
+    EXPECT_EQ(groups[g].negative_sum, -expected.sum) << g;
+    EXPECT_EQ(groups[g].negative_half_sum,
+              -std::accumulate(expected.values.begin(),
+                               expected.values.begin() + 16, 0))
+        << g;
   }
 }
 
@@ -78,7 +82,8 @@ TEST(QuantizedRowsTest, NonFiniteGroupKeepsItsScale) {
     EXPECT_FALSE(std::isfinite(groups[0].scale));
     EXPECT_TRUE(std::isnan(groups[0].scaled_sum));
     EXPECT_THAT(groups[0].values, Each(0));
-    EXPECT_EQ(groups[0].start_offset_128, 0);
+    EXPECT_EQ(groups[0].negative_sum, 0);
+    EXPECT_EQ(groups[0].negative_half_sum, 0);
     EXPECT_EQ(groups[1].scale, 1.0f / 127.0f);
   }
 }

@@ -1,0 +1,344 @@
+// The loops of the fast mode, for the files linear_fast_*.cc that compile them
+// for some types each.
+
+// Per-target include guard: the name differs from one target to the next.
+#if defined(HEADRACE_ENGINE_OPS_KERNELS_LINEAR_FAST_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef HEADRACE_ENGINE_OPS_KERNELS_LINEAR_FAST_INL_H_
+#undef HEADRACE_ENGINE_OPS_KERNELS_LINEAR_FAST_INL_H_
+#else
+#define HEADRACE_ENGINE_OPS_KERNELS_LINEAR_FAST_INL_H_
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "engine/ops/kernels/linear_fast.h"
+#include "engine/ops/kernels/packed_group-inl.h"
+#include "engine/ops/kernels/packed_layout.h"
+#include "engine/ops/kernels/unroll-inl.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headrace::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SignedBytes = hn::Repartition<int8_t, Ints>;
+using Shorts = hn::Repartition<int16_t, Ints>;
+constexpr int64_t kLineBytes = 64;
+
+// Rows whose sums stay in registers together, and the vectors of columns
+// beside each other: with 32 registers of 16 lanes, both integer and float
+// sums of 3 x 64 outputs, and the weights.
+constexpr int kTileRows = 3;
+constexpr int TileVectors(int rows) {
+  if (kLanes >= 16) return 4;
+  return rows == 1 ? 4 : 2;
+}
+
+// Groups that all rows are multiplied by before the next: they and a tile's
+// rows stay in L1.
+constexpr int64_t kChunkGroups = 8;
+
+// From more rows on, it pays to unpack a group once for all of them.
+constexpr int64_t MaxDirectRows(const QuantizedFormat& format) {
+  if (format.bits == 8) return std::numeric_limits<int64_t>::max();
+  return format.bits == 4 && format.groups_per_block == 1 ? 16 : kTileRows;
+}
+
+// How unpacked groups are told apart; the same for many types.
+constexpr QuantizedFormat Unpacked(const QuantizedFormat& format) {
+  return {.bits = 7,  // or fewer
+          .offset = format.offset,
+          .has_minimum = format.has_minimum,
+          .scales_per_group = format.scales_per_group};
+}
+
+// As PackedGroup, with float32 scales and minima and a byte per number.
+template <QuantizedFormat kFormat>
+class UnpackedGroup {
+ public:
+  static constexpr int64_t kHeaderBytes =
+      kPanelColumns * 4 *
+      (kFormat.scales_per_group + (kFormat.has_minimum ? 1 : 0));
+  static constexpr int64_t kBytes = kHeaderBytes + kGroupSteps * kStepBytes;
+  static_assert(kChunkGroups * kBytes <=
+                static_cast<int64_t>(kFastScratchBytes));
+
+  HWY_INLINE UnpackedGroup(const std::byte* weights, int64_t group)
+      : group_(weights + group * kBytes) {}
+
+  HWY_INLINE FloatVector Scale(int half, int64_t column) const {
+    return hn::LoadU(Floats(), reinterpret_cast<const float*>(group_) +
+                                   half * kPanelColumns + column);
+  }
+  HWY_INLINE FloatVector Minimum(int64_t column) const {
+    return Scale(kFormat.scales_per_group, column);
+  }
+  template <int kOdd>
+  HWY_INLINE ByteVector Step(int pair, int64_t column) const {
+    return LoadBytes(group_ + kHeaderBytes + (2 * pair + kOdd) * kStepBytes +
+                     column * 4);
+  }
+
+ private:
+  const std::byte* group_;
+};
+
+template <QuantizedFormat kFormat>
+HWY_INLINE void Unpack(const PackedGroup<kFormat>& packed, std::byte* dst) {
+  const Floats d;
+  auto* scales = reinterpret_cast<float*>(dst);
+  auto* numbers = reinterpret_cast<uint8_t*>(
+      dst + UnpackedGroup<Unpacked(kFormat)>::kHeaderBytes);
+  for (int64_t column = 0; column < kPanelColumns; column += kLanes) {
+    Unroll<kFormat.scales_per_group>([&](auto half) HEADRACE_INLINE_LAMBDA {
+      hn::StoreU(packed.Scale(half, column), d,
+                 scales + half * kPanelColumns + column);
+    });
+    if constexpr (kFormat.has_minimum) {
+      hn::StoreU(packed.Minimum(column), d,
+                 scales + kFormat.scales_per_group * kPanelColumns + column);
+    }
+    Unroll<kGroupPairs>([&](auto pair) HEADRACE_INLINE_LAMBDA {
+      uint8_t* to = numbers + 2 * pair * kStepBytes + column * 4;
+      hn::StoreU(packed.template Step<0>(pair, column), Bytes(), to);
+      hn::StoreU(packed.template Step<1>(pair, column), Bytes(),
+                 to + kStepBytes);
+    });
+  }
+}
+
+// sum + the dot products of 4 unsigned weights and 4 signed activations, exact.
+template <int kBits>
+HWY_INLINE IntVector Dot(IntVector sum, ByteVector weights,
+                         IntVector activations) {
+#if HWY_TARGET <= HWY_AVX3_DL
+  // The compiler reorders the intrinsic and then copies accumulators.
+  asm("vpdpbusd %2, %1, %0"
+      : "+v"(sum.raw)
+      : "v"(weights.raw), "v"(activations.raw));
+  return sum;
+#else
+  const auto signed_bytes = hn::BitCast(SignedBytes(), activations);
+  if constexpr (kBits < 8) {  // 2 * 127 * 127 fits in 16 bits
+    const auto pairs =
+        hn::SatWidenMulPairwiseAdd(Shorts(), weights, signed_bytes);
+    return hn::Add(
+        sum, hn::WidenMulPairwiseAdd(Ints(), pairs, hn::Set(Shorts(), 1)));
+  } else {
+    return hn::SumOfMulQuadAccumulate(Ints(), weights, signed_bytes, sum);
+  }
+#endif
+}
+
+// Four activations of a row in every lane.
+HWY_INLINE IntVector BroadcastStep(const QuantizedGroup& group, int step) {
+  int32_t four;
+  hwy::CopyBytes<4>(group.values + 4 * step, &four);
+  return hn::Set(Ints(), four);
+}
+
+// What a dot product of the group, or of its half `kHalf`, starts from.
+template <QuantizedFormat kFormat, int kHalf>
+HWY_INLINE IntVector Start(const QuantizedGroup& group) {
+  if constexpr (kFormat.offset == 0) {
+    return hn::Zero(Ints());
+  } else {
+    constexpr int kShift =
+        std::countr_zero(static_cast<uint32_t>(kFormat.offset));
+    static_assert(1 << kShift == kFormat.offset);
+    IntVector sum = hn::Set(Ints(), kFormat.scales_per_group == 2 && kHalf == 0
+                                        ? group.negative_half_sum
+                                        : group.negative_sum);
+    if constexpr (kFormat.scales_per_group == 2 && kHalf == 1) {
+      sum = hn::Sub(sum, hn::Set(Ints(), group.negative_half_sum));
+    }
+    return hn::ShiftLeft<kShift>(sum);
+  }
+}
+
+// A tile of rows times some groups of a panel.
+struct FastTile {
+  const std::byte* weights = nullptr;   // the first of the groups
+  const QuantizedGroup* src = nullptr;  // [rows, src_stride], same group
+  int64_t src_stride = 0;
+  int64_t num_groups = 0;
+  float* dst = nullptr;  // [rows, ld_dst]
+  int64_t ld_dst = 0;
+  bool accumulate = false;
+  // This tile's share of the weights that come next: fetched meanwhile.
+  const std::byte* next = nullptr;
+  const std::byte* next_end = nullptr;
+  int64_t next_lines = 0;  // cache lines, per group
+};
+
+// Dot products of one group, or of its half `kHalf` if that has a scale of its
+// own, for kVectors vectors of columns.
+template <QuantizedFormat kFormat, int kHalf, class Group, int kRows,
+          int kVectors>
+HWY_INLINE void DotGroup(const QuantizedGroup* src, int64_t src_stride,
+                         const Group& weights, int64_t column,
+                         IntVector (&dots)[kRows][kVectors]) {
+  Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+    const IntVector start = Start<kFormat, kHalf>(src[r * src_stride]);
+    Unroll<kVectors>([&](auto v)
+                         HEADRACE_INLINE_LAMBDA { dots[r][v] = start; });
+  });
+  constexpr int kPairs = kGroupPairs / kFormat.scales_per_group;
+  Unroll<kPairs>([&](auto i) HEADRACE_INLINE_LAMBDA {
+    const int pair = kHalf * kPairs + i;
+    Unroll<2>([&](auto odd) HEADRACE_INLINE_LAMBDA {
+      ByteVector numbers[kVectors];
+      Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+        numbers[v] = weights.template Step<odd>(pair, column + v * kLanes);
+      });
+      Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+        const IntVector a = BroadcastStep(src[r * src_stride], 2 * pair + odd);
+        Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+          dots[r][v] = Dot<kFormat.bits>(dots[r][v], numbers[v], a);
+        });
+      });
+    });
+  });
+}
+
+// sums += the products of one group.
+template <QuantizedFormat kFormat, class Group, int kRows, int kVectors>
+HWY_INLINE void AddGroup(const QuantizedGroup* src, int64_t src_stride,
+                         const Group& weights, int64_t column,
+                         FloatVector (&sums)[kRows][kVectors]) {
+  const Floats d;
+  Unroll<kFormat.scales_per_group>([&](auto half) HEADRACE_INLINE_LAMBDA {
+    IntVector dots[kRows][kVectors];
+    DotGroup<kFormat, half>(src, src_stride, weights, column, dots);
+    Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+      const FloatVector scales = weights.Scale(half, column + v * kLanes);
+      Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+        sums[r][v] = hn::MulAdd(
+            hn::ConvertTo(d, dots[r][v]),
+            hn::Mul(scales, hn::Set(d, src[r * src_stride].scale)), sums[r][v]);
+      });
+    });
+  });
+  if constexpr (kFormat.has_minimum) {
+    Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+      const FloatVector minima = weights.Minimum(column + v * kLanes);
+      Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+        sums[r][v] = hn::MulAdd(
+            minima, hn::Set(d, src[r * src_stride].scaled_sum), sums[r][v]);
+      });
+    });
+  }
+}
+
+template <QuantizedFormat kFormat, template <QuantizedFormat> class Group,
+          int kRows>
+void MultiplyTile(const FastTile& tile) {
+  constexpr int kVectors = TileVectors(kRows);
+  const Floats d;
+  for (int64_t column = 0; column < kPanelColumns;
+       column += kVectors * kLanes) {
+    FloatVector sums[kRows][kVectors];
+    Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+      Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+        const float* out = tile.dst + r * tile.ld_dst + column + v * kLanes;
+        sums[r][v] = tile.accumulate ? hn::LoadU(d, out) : hn::Zero(d);
+      });
+    });
+    for (int64_t g = 0; g < tile.num_groups; ++g) {
+      for (int64_t i = 0; i < tile.next_lines; ++i) {
+        hwy::Prefetch(tile.next + (g * tile.next_lines + i) * kLineBytes);
+      }
+      AddGroup<kFormat>(tile.src + g, tile.src_stride,
+                        Group<kFormat>(tile.weights, g), column, sums);
+    }
+    Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+      Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+        hn::StoreU(sums[r][v], d,
+                   tile.dst + r * tile.ld_dst + column + v * kLanes);
+      });
+    });
+  }
+}
+
+template <QuantizedFormat kFormat, template <QuantizedFormat> class Group,
+          int kRows>
+void MultiplyTileOf(const FastTile& tile, int64_t rows) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      MultiplyTile<kFormat, Group, kRows>(tile);
+    } else {
+      MultiplyTileOf<kFormat, Group, kRows - 1>(tile, rows);
+    }
+  }
+}
+
+// All rows, in tiles of nearly equal height; `tile` describes the first row,
+// and its next_lines are those of a group.
+template <QuantizedFormat kFormat, template <QuantizedFormat> class Group>
+void MultiplyTiles(FastTile tile, int64_t num_rows) {
+  int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
+  // Few tiles read weights at the pace of memory, and the machine looks ahead
+  // better than we do. Where several use the same weights, there is time to
+  // fetch the next ones.
+  constexpr int64_t kEnoughTiles = kFormat.bits == 8 ? 3 : 2;
+  tile.next_lines =
+      tiles < kEnoughTiles ? 0 : (tile.next_lines + tiles - 1) / tiles;
+  const int64_t share = tile.next_lines * tile.num_groups * kLineBytes;
+  for (; tiles > 0; --tiles) {
+    const int64_t rows = (num_rows + tiles - 1) / tiles;
+    MultiplyTileOf<kFormat, Group, kTileRows>(tile, rows);
+    tile.src += rows * tile.src_stride;
+    tile.dst += rows * tile.ld_dst;
+    tile.next += share;
+    if (tile.next >= tile.next_end) tile.next_lines = 0;
+    num_rows -= rows;
+  }
+}
+
+template <QuantizedFormat kFormat>
+void MultiplyPanelAs(const FastProduct& product) {
+  static_assert(kChunkGroups % kFormat.groups_per_block == 0);
+  const int64_t num_groups = product.panel.in / kGroupSize;
+  FastTile tile = {
+      .src_stride = num_groups, .dst = product.dst, .ld_dst = product.ld_dst};
+  const bool unpack = product.num_rows > MaxDirectRows(kFormat);
+  const int64_t chunk =
+      product.num_rows <= kTileRows ? num_groups : kChunkGroups;
+  for (int64_t g = 0; g < num_groups; g += chunk) {
+    tile.src = product.src + g;
+    tile.num_groups = std::min(chunk, num_groups - g);
+    tile.accumulate = g > 0;
+    tile.weights = product.panel.data + BlockOffset(kFormat, g);
+    tile.next = tile.weights + BlockOffset(kFormat, tile.num_groups);
+    tile.next_end = tile.next + BlockOffset(kFormat, chunk);
+    tile.next_lines =
+        BlockBytes(kFormat) / (kFormat.groups_per_block * kLineBytes);
+    if constexpr (kFormat.bits != 8) {
+      if (unpack) {
+        constexpr QuantizedFormat kUnpacked = Unpacked(kFormat);
+        for (int64_t i = 0; i < tile.num_groups; ++i) {
+          Unpack(PackedGroup<kFormat>(tile.weights, i),
+                 product.scratch + i * UnpackedGroup<kUnpacked>::kBytes);
+        }
+        tile.weights = product.scratch;
+        MultiplyTiles<kUnpacked, UnpackedGroup>(tile, product.num_rows);
+        continue;
+      }
+    }
+    MultiplyTiles<kFormat, PackedGroup>(tile, product.num_rows);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headrace::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
