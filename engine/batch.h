@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "engine/capture/capture_plan.h"
+#include "engine/capture/intervention.h"
 #include "engine/rope/rope_params.h"
 #include "engine/sampling/logprobs.h"
 #include "engine/sampling/sampling_params.h"
@@ -36,6 +37,9 @@ struct SequenceOptions {
   LogprobsOptions logprobs;
   CapturePlan capture;
   CaptureSink* capture_sink = nullptr;  // outlives the sequence
+  // In order. What they made is never shared: such a sequence neither reads
+  // nor feeds the prefix cache.
+  std::vector<Intervention> interventions;
   // Sequences share prompt blocks when this and the RoPE hash are equal;
   // nullopt: never share.
   std::optional<uint64_t> prefix_salt;
@@ -58,6 +62,12 @@ struct SequenceSlice {
 
 struct Batch {
   std::vector<SequenceSlice> slices;  // each sequence at most once
+};
+
+// What capture and interventions of a sequence came to.
+struct SequenceReport {
+  CaptureChecks checks;
+  std::vector<int64_t> interventions_applied;  // rows, by intervention
 };
 
 struct SequenceResult {

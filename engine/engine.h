@@ -74,7 +74,8 @@ struct HookPointState {
   HookPoint hook;
   int64_t width = 0;  // values per row
   bool capturable = false;
-  std::string refusal;  // why not, when it is not capturable
+  bool writable = false;  // interventions may change rows
+  std::string refusal;    // why not, when it is not capturable or writable
 };
 
 struct KvCacheStats {
@@ -117,8 +118,8 @@ class Engine {
   // interface (a bug); trouble of one sequence is in its SequenceResult.
   virtual absl::StatusOr<StepResult> Step(const Batch& batch) = 0;
 
-  // Results of CapturePlan::checks so far.
-  virtual CaptureChecks checks(SequenceId id) const = 0;
+  // So far, of an open sequence.
+  virtual SequenceReport report(SequenceId id) const = 0;
   virtual KvCacheStats kv_cache() const = 0;
 };
 

@@ -100,6 +100,26 @@ absl::Status EngineImpl::CheckOptions(const SequenceOptions& options) const {
   return absl::OkStatus();
 }
 
+absl::Status EngineImpl::CheckInterventions(
+    std::span<const Intervention> interventions) const {
+  for (const Intervention& intervention : interventions) {
+    const HookPointState& hook =
+        hooks_[static_cast<size_t>(intervention.where.hook)];
+    const std::string name(GetHookPointInfo(hook.hook).name);
+    if (!hook.writable) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " cannot be changed: ", hook.refusal));
+    }
+    if (TakesVector(intervention.op) &&
+        static_cast<int64_t>(intervention.vector.size()) != hook.width) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the vector of an intervention at ", name, " has ",
+          intervention.vector.size(), " values; the hook has ", hook.width));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
     SequenceId id, SequenceOptions options) {
   if (open_.contains(id)) {
@@ -107,11 +127,13 @@ absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
         absl::StrCat("sequence ", IdOf(id), " is open already"));
   }
   RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckInterventions(options.interventions));
   KvRequest request{.prompt = options.prompt,
                     .max_rows = options.max_rows,
                     .prefix_key = std::nullopt,
                     .max_cached_rows = MaxCachedRows(options)};
-  if (options.prefix_salt.has_value() && parts_.options.prefix_cache) {
+  if (options.prefix_salt.has_value() && options.interventions.empty() &&
+      parts_.options.prefix_cache) {
     request.prefix_key =
         PrefixKey{.salt = *options.prefix_salt,
                   .rope_hash = options.rope ? options.rope->hash : 0};
@@ -142,10 +164,10 @@ void EngineImpl::CloseSequence(SequenceId id) {
   open_.erase(found);
 }
 
-CaptureChecks EngineImpl::checks(SequenceId id) const {
+SequenceReport EngineImpl::report(SequenceId id) const {
   const auto found = open_.find(id);
-  return found == open_.end() ? CaptureChecks{}
-                              : found->second->sequence.checks();
+  return found == open_.end() ? SequenceReport{}
+                              : found->second->sequence.report();
 }
 
 KvCacheStats EngineImpl::kv_cache() const {
@@ -201,7 +223,9 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
        .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
   plan.recorder.AddSlice({.plan = &sequence.options().capture,
                           .sink = sequence.options().capture_sink,
-                          .checks = &sequence.checks(),
+                          .checks = &sequence.report().checks,
+                          .interventions = sequence.options().interventions,
+                          .applied = sequence.report().interventions_applied,
                           .first_row = first_row,
                           .first_position = first_position,
                           .prompt_length = sequence.prompt_length(),

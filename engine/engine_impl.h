@@ -44,7 +44,7 @@ class EngineImpl final : public Engine {
                                               SequenceOptions options) override;
   void CloseSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
-  CaptureChecks checks(SequenceId id) const override;
+  SequenceReport report(SequenceId id) const override;
   KvCacheStats kv_cache() const override;
 
  private:
@@ -56,6 +56,8 @@ class EngineImpl final : public Engine {
   struct StepPlan;
 
   absl::Status CheckOptions(const SequenceOptions& options) const;
+  absl::Status CheckInterventions(
+      std::span<const Intervention> interventions) const;
   absl::StatusOr<StepPlan> PlanStep(const Batch& batch);
   void AddSlice(const SequenceSlice& slice, OpenEntry& entry, StepPlan& plan);
   // Logits of the rows that are sampled, scored or captured.

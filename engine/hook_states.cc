@@ -10,6 +10,8 @@ namespace {
 
 constexpr char kManyKeys[] =
     "a row has as many values as there are keys before it, for every head";
+constexpr char kDerived[] =
+    "rows can be read but not changed: change what they are computed from";
 constexpr char kNoRotation[] =
     "this model does not rotate its queries and keys";
 constexpr char kNoPositionWrite[] =
@@ -72,6 +74,22 @@ std::string_view Refusal(HookPoint hook, const DecoderDescription& model) {
   }
 }
 
+// Whether the pass goes on with what an intervention leaves there.
+bool IsWritable(HookPoint hook) {
+  switch (hook) {
+    case HookPoint::kAttnNormScale:
+    case HookPoint::kMlpNormScale:
+    case HookPoint::kFinalNormScale:
+    case HookPoint::kAttnScores:
+    case HookPoint::kAttnProbs:
+    case HookPoint::kFinalNormOut:
+    case HookPoint::kLogits:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 std::vector<HookPointState> DescribeHooks(const DecoderDescription& model) {
@@ -81,7 +99,9 @@ std::vector<HookPointState> DescribeHooks(const DecoderDescription& model) {
     HookPointState state{.hook = info.hook,
                          .width = WidthOf(info.hook, model.config),
                          .capturable = refusal.empty(),
+                         .writable = refusal.empty() && IsWritable(info.hook),
                          .refusal = std::string(refusal)};
+    if (state.capturable && !state.writable) state.refusal = kDerived;
     states.push_back(std::move(state));
   }
   return states;

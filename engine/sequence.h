@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/batch.h"
-#include "engine/capture/capture_plan.h"
 #include "engine/sampling/sampler.h"
 
 namespace headrace {
@@ -21,7 +20,9 @@ class Sequence {
       : options_(std::move(options)),
         tokens_(options_.prompt),
         next_row_(cached_rows),
-        sampler_(std::move(sampler)) {}
+        sampler_(std::move(sampler)) {
+    report_.interventions_applied.resize(options_.interventions.size());
+  }
 
   const SequenceOptions& options() const { return options_; }
   int64_t prompt_length() const {
@@ -42,15 +43,15 @@ class Sequence {
   }
 
   const Sampler& sampler() const { return sampler_; }
-  CaptureChecks& checks() { return checks_; }
-  const CaptureChecks& checks() const { return checks_; }
+  SequenceReport& report() { return report_; }
+  const SequenceReport& report() const { return report_; }
 
  private:
   SequenceOptions options_;
   std::vector<int32_t> tokens_;
   int64_t next_row_;
   Sampler sampler_;
-  CaptureChecks checks_;
+  SequenceReport report_;
 };
 
 }  // namespace headrace

@@ -29,11 +29,37 @@ void RowCheck::OnRow(HookPoint hook, int32_t layer, std::span<const float> row,
       return;
     case HookPoint::kResidPost:
       CheckSum(row, checks.resid_post_checked, checks.resid_post_failed);
+      bus_.assign(row.begin(), row.end());
       if (layer == last_layer) FinishSum(row, checks);
       return;
     default:  // the other hooks are not on the bus
       return;
   }
+}
+
+void RowCheck::OnEdit(HookPoint hook, std::span<const float> row) {
+  std::vector<float>* before = nullptr;
+  switch (hook) {
+    case HookPoint::kEmbed:
+      sum_.assign(row.begin(), row.end());
+      return;
+    case HookPoint::kPositionWrite:
+    case HookPoint::kAttnOut:
+    case HookPoint::kMlpOut:
+      before = &write_;
+      break;
+    case HookPoint::kResidPre:
+    case HookPoint::kResidMid:
+    case HookPoint::kResidPost:
+      before = &bus_;
+      break;
+    default:  // the other hooks are not on the bus
+      return;
+  }
+  for (size_t i = 0; i < row.size(); ++i) {
+    sum_[i] += static_cast<double>(row[i]) - (*before)[i];
+  }
+  before->assign(row.begin(), row.end());
 }
 
 void RowCheck::CheckSum(std::span<const float> after, int64_t& checked,
@@ -60,16 +86,6 @@ void RowCheck::FinishSum(std::span<const float> final_residual,
     checks.max_sum_relative_error =
         std::max(checks.max_sum_relative_error, std::sqrt(error / norm));
   }
-}
-
-void MergeChecks(const CaptureChecks& from, CaptureChecks& to) {
-  to.rows_checked += from.rows_checked;
-  to.resid_mid_checked += from.resid_mid_checked;
-  to.resid_mid_failed += from.resid_mid_failed;
-  to.resid_post_checked += from.resid_post_checked;
-  to.resid_post_failed += from.resid_post_failed;
-  to.max_sum_relative_error =
-      std::max(to.max_sum_relative_error, from.max_sum_relative_error);
 }
 
 }  // namespace headrace

@@ -18,6 +18,8 @@ class RowCheck {
  public:
   void OnRow(HookPoint hook, int32_t layer, std::span<const float> row,
              int32_t last_layer, CaptureChecks& checks);
+  // The row that OnRow saw last was changed into this: one more write.
+  void OnEdit(HookPoint hook, std::span<const float> row);
 
  private:
   void CheckSum(std::span<const float> after, int64_t& checked,
@@ -28,9 +30,6 @@ class RowCheck {
   std::vector<float> write_;
   std::vector<double> sum_;  // embed + writes so far
 };
-
-// Adds the counts of `from` to `to` and keeps the larger error.
-void MergeChecks(const CaptureChecks& from, CaptureChecks& to);
 
 }  // namespace headrace
 

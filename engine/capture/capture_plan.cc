@@ -45,13 +45,26 @@ std::optional<int64_t> RowSelection::FirstPromptRow(
   return std::nullopt;
 }
 
+bool HookSelection::Has(HookPoint point, int32_t layer) const {
+  return hook == point &&
+         std::binary_search(layers.begin(), layers.end(), layer);
+}
+
 bool CapturePlan::Wants(HookPoint hook, int32_t layer) const {
-  for (const HookSelection& selection : hooks) {
-    if (selection.hook != hook) continue;
-    return std::binary_search(selection.layers.begin(), selection.layers.end(),
-                              layer);
-  }
-  return false;
+  return std::any_of(hooks.begin(), hooks.end(),
+                     [&](const HookSelection& selection) {
+                       return selection.Has(hook, layer);
+                     });
+}
+
+void CaptureChecks::Merge(const CaptureChecks& other) {
+  rows_checked += other.rows_checked;
+  resid_mid_checked += other.resid_mid_checked;
+  resid_mid_failed += other.resid_mid_failed;
+  resid_post_checked += other.resid_post_checked;
+  resid_post_failed += other.resid_post_failed;
+  max_sum_relative_error =
+      std::max(max_sum_relative_error, other.max_sum_relative_error);
 }
 
 }  // namespace headrace

@@ -55,6 +55,8 @@ struct RowSelection {
 struct HookSelection {
   HookPoint hook;
   std::vector<int32_t> layers;  // ascending; {-1} for hooks without a layer
+
+  bool Has(HookPoint point, int32_t layer) const;
 };
 
 struct CapturePlan {
@@ -62,6 +64,8 @@ struct CapturePlan {
   RowSelection rows;
   // Verify the residual identities of every selected row (CaptureChecks).
   bool checks = false;
+  // Rows are taken before the sequence's interventions change them, not after.
+  bool before_interventions = false;
 
   bool empty() const { return hooks.empty() && !checks; }
   bool Wants(HookPoint hook, int32_t layer) const;
@@ -96,6 +100,9 @@ struct CaptureChecks {
   // Largest, over rows, of |embed + sum of writes - final residual| (L2)
   // relative to |final residual|; the writes are summed in float64.
   double max_sum_relative_error = 0;
+
+  // Adds the counts of `other` and keeps the larger error.
+  void Merge(const CaptureChecks& other);
 };
 
 }  // namespace headrace

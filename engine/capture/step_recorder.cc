@@ -6,25 +6,49 @@
 
 namespace headrace {
 
+namespace {
+
+// Where row `step_row` of the step is in `rows`; -1 where it is not.
+int64_t IndexOf(const HookRows& rows, int32_t step_row) {
+  if (rows.step_rows.empty()) return step_row;
+  const auto found =
+      std::lower_bound(rows.step_rows.begin(), rows.step_rows.end(), step_row);
+  if (found == rows.step_rows.end() || *found != step_row) return -1;
+  return found - rows.step_rows.begin();
+}
+
+}  // namespace
+
 void StepRecorder::AddSlice(const RecordedSlice& slice) {
-  if (slice.plan->empty()) return;
-  Slice entry{.slice = slice, .rows = {}};
+  if (slice.plan->empty() && slice.interventions.empty()) return;
+  Slice entry{.slice = slice, .rows = {}, .edited = {}};
+  entry.edited.resize(slice.interventions.size());
+  bool edits = false;
   for (size_t i = 0; i < slice.tokens.size(); ++i) {
     const int64_t position = slice.first_position + static_cast<int64_t>(i);
     const int32_t token = slice.tokens[i];
-    if (!slice.plan->rows.Selects(position, token, slice.prompt_length)) {
+    const int32_t step_row =
+        static_cast<int32_t>(slice.first_row) + static_cast<int32_t>(i);
+    for (size_t k = 0; k < slice.interventions.size(); ++k) {
+      if (slice.interventions[k].rows.Selects(position, token,
+                                              slice.prompt_length)) {
+        entry.edited[k].push_back(step_row);
+        edits = true;
+      }
+    }
+    if (slice.plan->empty() ||
+        !slice.plan->rows.Selects(position, token, slice.prompt_length)) {
       continue;
     }
-    entry.rows.push_back(
-        {.step_row =
-             static_cast<int32_t>(slice.first_row) + static_cast<int32_t>(i),
-         .position = position,
-         .token = token,
-         .phase = position < slice.prompt_length ? Phase::kPrompt
-                                                 : Phase::kGenerated,
-         .check = {}});
+    entry.rows.push_back({.step_row = step_row,
+                          .position = position,
+                          .token = token,
+                          .phase = position < slice.prompt_length
+                                       ? Phase::kPrompt
+                                       : Phase::kGenerated,
+                          .check = {}});
   }
-  if (!entry.rows.empty()) slices_.push_back(std::move(entry));
+  if (edits || !entry.rows.empty()) slices_.push_back(std::move(entry));
 }
 
 std::vector<int32_t> StepRecorder::RowsWanting(
@@ -44,39 +68,73 @@ std::vector<int32_t> StepRecorder::RowsWanting(
 
 bool StepRecorder::Wants(HookPoint hook, int32_t layer) const {
   return std::any_of(slices_.begin(), slices_.end(), [&](const Slice& slice) {
-    return slice.slice.plan->Wants(hook, layer);
+    return slice.slice.plan->Wants(hook, layer) ||
+           std::any_of(slice.slice.interventions.begin(),
+                       slice.slice.interventions.end(),
+                       [&](const Intervention& intervention) {
+                         return intervention.where.Has(hook, layer);
+                       });
   });
 }
 
 void StepRecorder::OnRows(const HookRows& rows) {
-  for (Slice& slice : slices_) Take(slice, rows);
+  for (Slice& slice : slices_) {
+    const bool before = slice.slice.plan->before_interventions;
+    Check(slice, rows);
+    if (before) Deliver(slice, rows);
+    if (Edit(slice, rows)) Recheck(slice, rows);
+    if (!before) Deliver(slice, rows);
+  }
 }
 
-void StepRecorder::Take(Slice& slice, const HookRows& rows) {
-  const bool wanted = slice.slice.sink != nullptr &&
-                      slice.slice.plan->Wants(rows.hook, rows.layer);
-  if (!wanted && !slice.slice.plan->checks) return;
+void StepRecorder::Check(Slice& slice, const HookRows& rows) {
+  if (!slice.slice.plan->checks) return;
   for (SelectedRow& row : slice.rows) {
-    int64_t index = row.step_row;
-    if (!rows.step_rows.empty()) {
-      const auto found = std::lower_bound(rows.step_rows.begin(),
-                                          rows.step_rows.end(), row.step_row);
-      if (found == rows.step_rows.end() || *found != row.step_row) continue;
-      index = found - rows.step_rows.begin();
+    const int64_t index = IndexOf(rows, row.step_row);
+    if (index < 0) continue;
+    row.check.OnRow(rows.hook, rows.layer, rows.row(index), last_layer_,
+                    *slice.slice.checks);
+  }
+}
+
+bool StepRecorder::Edit(Slice& slice, const HookRows& rows) {
+  bool edited = false;
+  for (size_t k = 0; k < slice.slice.interventions.size(); ++k) {
+    const Intervention& intervention = slice.slice.interventions[k];
+    if (!intervention.where.Has(rows.hook, rows.layer)) continue;
+    for (const int32_t step_row : slice.edited[k]) {
+      const int64_t index = IndexOf(rows, step_row);
+      if (index < 0) continue;
+      Apply(intervention, rows.writable_row(index));
+      ++slice.slice.applied[k];
+      edited = true;
     }
-    const std::span<const float> values = rows.row(index);
-    if (slice.slice.plan->checks) {
-      row.check.OnRow(rows.hook, rows.layer, values, last_layer_,
-                      *slice.slice.checks);
-    }
-    if (wanted) {
-      slice.slice.sink->OnRow({.hook = rows.hook,
-                               .layer = rows.layer,
-                               .phase = row.phase,
-                               .position = row.position,
-                               .token = row.token,
-                               .values = values});
-    }
+  }
+  return edited;
+}
+
+void StepRecorder::Recheck(Slice& slice, const HookRows& rows) {
+  if (!slice.slice.plan->checks) return;
+  for (SelectedRow& row : slice.rows) {
+    const int64_t index = IndexOf(rows, row.step_row);
+    if (index >= 0) row.check.OnEdit(rows.hook, rows.row(index));
+  }
+}
+
+void StepRecorder::Deliver(const Slice& slice, const HookRows& rows) {
+  if (slice.slice.sink == nullptr ||
+      !slice.slice.plan->Wants(rows.hook, rows.layer)) {
+    return;
+  }
+  for (const SelectedRow& row : slice.rows) {
+    const int64_t index = IndexOf(rows, row.step_row);
+    if (index < 0) continue;
+    slice.slice.sink->OnRow({.hook = rows.hook,
+                             .layer = rows.layer,
+                             .phase = row.phase,
+                             .position = row.position,
+                             .token = row.token,
+                             .values = rows.row(index)});
   }
 }
 

@@ -1,5 +1,5 @@
-// Watches one step for the sequences that want rows of it, and hands each its
-// own.
+// Watches one step for the sequences that want rows of it or change them: edits
+// each one's own rows and hands them over.
 #ifndef HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_
 #define HEADRACE_ENGINE_CAPTURE_STEP_RECORDER_H_
 
@@ -10,6 +10,7 @@
 
 #include "engine/capture/capture_checks.h"
 #include "engine/capture/capture_plan.h"
+#include "engine/capture/intervention.h"
 #include "engine/model/step_observer.h"
 
 namespace headrace {
@@ -18,8 +19,10 @@ namespace headrace {
 // in row first_row + i of the step.
 struct RecordedSlice {
   const CapturePlan* plan;
-  CaptureSink* sink;      // may be null with checks alone
-  CaptureChecks* checks;  // added to
+  CaptureSink* sink;                            // may be null with checks alone
+  CaptureChecks* checks;                        // added to
+  std::span<const Intervention> interventions;  // in order
+  std::span<int64_t> applied;  // rows changed, by intervention: added to
   int64_t first_row;
   int64_t first_position;
   int64_t prompt_length;
@@ -32,7 +35,7 @@ class StepRecorder final : public StepObserver {
   // `last_layer`: where the sum of all writes is compared.
   explicit StepRecorder(int32_t last_layer) : last_layer_(last_layer) {}
 
-  // Slices that select no row are dropped here.
+  // Slices that select and change no row are dropped here.
   void AddSlice(const RecordedSlice& slice);
   bool empty() const { return slices_.empty(); }
 
@@ -54,9 +57,14 @@ class StepRecorder final : public StepObserver {
   };
   struct Slice {
     RecordedSlice slice;
-    std::vector<SelectedRow> rows;  // ascending
+    std::vector<SelectedRow> rows;             // ascending
+    std::vector<std::vector<int32_t>> edited;  // step rows, by intervention
   };
-  void Take(Slice& slice, const HookRows& rows);
+  // The steps of OnRows for one slice.
+  void Check(Slice& slice, const HookRows& rows);
+  static bool Edit(Slice& slice, const HookRows& rows);
+  static void Recheck(Slice& slice, const HookRows& rows);
+  static void Deliver(const Slice& slice, const HookRows& rows);
 
   int32_t last_layer_;
   std::vector<Slice> slices_;

@@ -72,8 +72,8 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
          bus.hidden_size());
 }
 
-void AttentionWriter::TapHeads(StepContext& step, HookPoint hook,
-                               const float* data, int64_t num_heads) const {
+void AttentionWriter::TapHeads(StepContext& step, HookPoint hook, float* data,
+                               int64_t num_heads) const {
   const int64_t width = num_heads * config_.head_dim;
   if (position_ != HeadPosition::kRotary ||
       config_.rope_pairing == RopePairing::kHalfSplit) {
@@ -81,14 +81,16 @@ void AttentionWriter::TapHeads(StepContext& step, HookPoint hook,
     return;
   }
   if (!step.Wanted(hook, layer_)) return;
-  ToHalfSplit({.data = data,
-               .num_rows = step.rows.num_rows(),
-               .row_stride = qkv_width(),
-               .num_heads = num_heads,
-               .head_dim = config_.head_dim,
-               .rotary_dim = 2 * step.buffers.rotary.num_pairs()},
-              step.buffers.shown.data());
-  step.Tap(hook, layer_, step.buffers.shown.data(), width);
+  const HeadRows heads = {.data = data,
+                          .num_rows = step.rows.num_rows(),
+                          .row_stride = qkv_width(),
+                          .num_heads = num_heads,
+                          .head_dim = config_.head_dim,
+                          .rotary_dim = 2 * step.buffers.rotary.num_pairs()};
+  float* shown = step.buffers.shown.data();
+  ToHalfSplit(heads, shown);
+  step.Tap(hook, layer_, shown, width);
+  FromHalfSplit(shown, heads);
 }
 
 void AttentionWriter::Rotate(StepContext& step, float* qkv) const {

@@ -33,8 +33,8 @@ class AttentionWriter final : public Writer {
                   const AttentionDescription& description,
                   LinearWeights qkv_proj, LinearWeights o_proj);
   // Shows queries or keys, `data` of [num_rows, qkv_width], in Hugging Face's
-  // order of channels.
-  void TapHeads(StepContext& step, HookPoint hook, const float* data,
+  // order of channels, and takes changes back.
+  void TapHeads(StepContext& step, HookPoint hook, float* data,
                 int64_t num_heads) const;
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;

@@ -113,7 +113,7 @@ void Decoder::Embed(StepContext& step) {
     const int32_t token = rows.tokens[static_cast<size_t>(i)];
     DequantizeRow(embed_tokens_.dtype, embed_tokens_.row(token), bus_.row(i));
   }
-  step.Tap(HookPoint::kEmbed, -1, bus_.rows(), config_.hidden_size);
+  step.Tap(HookPoint::kEmbed, -1, bus_.writable_rows(), config_.hidden_size);
 }
 
 void Decoder::WritePositions(StepContext& step) {
@@ -166,6 +166,7 @@ void Decoder::FinalNorm(std::span<const int32_t> step_rows,
     observer.OnRows({.hook = HookPoint::kFinalNormScale,
                      .layer = -1,
                      .data = scale_tile_.data(),
+                     .writable = nullptr,
                      .width = 1,
                      .stride = 1,
                      .step_rows = tile,
@@ -173,6 +174,7 @@ void Decoder::FinalNorm(std::span<const int32_t> step_rows,
     observer.OnRows({.hook = HookPoint::kFinalNormOut,
                      .layer = -1,
                      .data = normed_tile_.data(),
+                     .writable = nullptr,
                      .width = config_.hidden_size,
                      .stride = config_.hidden_size,
                      .step_rows = tile,
@@ -194,6 +196,7 @@ void Decoder::Logits(std::span<const int32_t> step_rows, StepObserver* observer,
       observer->OnRows({.hook = HookPoint::kLogits,
                         .layer = -1,
                         .data = logits_tile_.data(),
+                        .writable = nullptr,
                         .width = vocab_size,
                         .stride = vocab_size,
                         .step_rows = tile,

@@ -12,13 +12,13 @@ int64_t DecoderBlock::packed_bytes() const {
 
 void DecoderBlock::Forward(StepContext& step, ResidualBus& bus) const {
   const int64_t width = bus.hidden_size();
-  step.Tap(HookPoint::kResidPre, layer_, bus.rows(), width);
+  step.Tap(HookPoint::kResidPre, layer_, bus.writable_rows(), width);
   for (const std::unique_ptr<Writer>& writer : writers_) {
     float* write = step.buffers.write.data();
     writer->Compute(step, bus, write);
     step.Tap(writer->write_hook(), layer_, write, width);
     bus.Add(write);
-    step.Tap(writer->after_hook(), layer_, bus.rows(), width);
+    step.Tap(writer->after_hook(), layer_, bus.writable_rows(), width);
   }
 }
 

@@ -21,4 +21,21 @@ void ToHalfSplit(const HeadRows& rows, float* dst) {
   }
 }
 
+void FromHalfSplit(const float* src, const HeadRows& rows) {
+  const int64_t half = rows.rotary_dim / 2;
+  for (int64_t row = 0; row < rows.num_rows; ++row) {
+    float* dst = rows.data + row * rows.row_stride;
+    for (int64_t head = 0; head < rows.num_heads; ++head) {
+      for (int64_t i = 0; i < half; ++i) {
+        dst[2 * i] = src[i];
+        dst[2 * i + 1] = src[i + half];
+      }
+      std::copy(src + rows.rotary_dim, src + rows.head_dim,
+                dst + rows.rotary_dim);
+      src += rows.head_dim;
+      dst += rows.head_dim;
+    }
+  }
+}
+
 }  // namespace headrace

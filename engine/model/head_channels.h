@@ -8,7 +8,7 @@
 namespace headrace {
 
 struct HeadRows {
-  const float* data = nullptr;
+  float* data = nullptr;
   int64_t num_rows = 0;
   int64_t row_stride = 0;  // floats from row to row
   int64_t num_heads = 0;
@@ -21,6 +21,10 @@ struct HeadRows {
 //
 //   dst: [num_rows, num_heads * head_dim], dense
 void ToHalfSplit(const HeadRows& rows, float* dst);
+// The inverse, into rows that ToHalfSplit() read.
+//
+//   src: [num_rows, num_heads * head_dim], dense
+void FromHalfSplit(const float* src, const HeadRows& rows);
 
 }  // namespace headrace
 

@@ -1,5 +1,5 @@
-// The residual stream: a bus that every sublayer reads and adds to. Nothing
-// overwrites it within a pass, so it is the place to look inside a model.
+// The residual stream: a bus that every sublayer reads and adds to. No sublayer
+// overwrites it, so it is the place to look inside a model, and to intervene.
 #ifndef HEADRACE_ENGINE_MODEL_RESIDUAL_BUS_H_
 #define HEADRACE_ENGINE_MODEL_RESIDUAL_BUS_H_
 
@@ -27,6 +27,8 @@ class ResidualBus {
   int64_t hidden_size() const { return hidden_size_; }
   // [num_rows, hidden_size]
   const float* rows() const { return rows_.data(); }
+  // For interventions on the bus itself.
+  float* writable_rows() { return rows_.data(); }
 
   // rows += write, one rounding per element and nothing fused into it, so that
   // before + write == after holds exactly in float32.

@@ -66,20 +66,20 @@ struct StepContext {
     return rows.observer != nullptr && rows.observer->Wants(hook, layer);
   }
   // Shows [num_rows, width] rows, `stride` floats apart, to the observer, if
-  // there is one.
-  void Tap(HookPoint hook, int32_t layer, const float* data, int64_t width,
+  // there is one. It may change them before the pass goes on.
+  void Tap(HookPoint hook, int32_t layer, float* data, int64_t width,
            int64_t stride) const {
     if (rows.observer == nullptr) return;
     rows.observer->OnRows({.hook = hook,
                            .layer = layer,
                            .data = data,
+                           .writable = data,
                            .width = width,
                            .stride = stride,
                            .step_rows = {},
                            .num_rows = rows.num_rows()});
   }
-  void Tap(HookPoint hook, int32_t layer, const float* data,
-           int64_t width) const {
+  void Tap(HookPoint hook, int32_t layer, float* data, int64_t width) const {
     Tap(hook, layer, data, width, width);
   }
 };

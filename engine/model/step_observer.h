@@ -1,5 +1,6 @@
-// How a step is watched: the decoder shows rows where they are born, and the
-// observer takes what it wants. The only door between a pass and its readers.
+// How a step is watched and changed: the decoder shows rows where they are
+// born, and the observer takes what it wants and edits what it may. The only
+// door between a pass and those outside.
 #ifndef HEADRACE_ENGINE_MODEL_STEP_OBSERVER_H_
 #define HEADRACE_ENGINE_MODEL_STEP_OBSERVER_H_
 
@@ -15,8 +16,9 @@ struct HookRows {
   HookPoint hook;
   int32_t layer;  // -1 where the hook has none
   const float* data;
-  int64_t width;   // values per row
-  int64_t stride;  // floats from row to row
+  float* writable;  // `data`, where rows may be changed; else null
+  int64_t width;    // values per row
+  int64_t stride;   // floats from row to row
   // Row i of `data` is row step_rows[i] of the step; empty: row i is i.
   std::span<const int32_t> step_rows;
   int64_t num_rows;
@@ -24,13 +26,16 @@ struct HookRows {
   std::span<const float> row(int64_t i) const {
     return {data + i * stride, static_cast<size_t>(width)};
   }
+  std::span<float> writable_row(int64_t i) const {
+    return {writable + i * stride, static_cast<size_t>(width)};
+  }
 };
 
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  // Whether rows of this hook and layer are selected: spares the work of
-  // making rows that only a reader needs.
+  // Whether rows of this hook and layer are selected or edited: spares the work
+  // of making rows that only an observer needs.
   virtual bool Wants(HookPoint hook, int32_t layer) const = 0;
   virtual void OnRows(const HookRows& rows) = 0;
 };

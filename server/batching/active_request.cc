@@ -137,16 +137,15 @@ bool ActiveRequest::SetPaused(bool paused, absl::Time now) {
   return paused;
 }
 
-void ActiveRequest::AddChecks(const CaptureChecks& checks) {
+void ActiveRequest::AddReport(const SequenceReport& report) {
+  const std::vector<int64_t>& applied = report.interventions_applied;
+  interventions_applied_.resize(applied.size());
+  for (size_t i = 0; i < applied.size(); ++i) {
+    interventions_applied_[i] += applied[i];
+  }
   if (!request().sequence.capture.checks) return;
   if (!checks_.has_value()) checks_.emplace();
-  checks_->rows_checked += checks.rows_checked;
-  checks_->resid_mid_checked += checks.resid_mid_checked;
-  checks_->resid_mid_failed += checks.resid_mid_failed;
-  checks_->resid_post_checked += checks.resid_post_checked;
-  checks_->resid_post_failed += checks.resid_post_failed;
-  checks_->max_sum_relative_error =
-      std::max(checks_->max_sum_relative_error, checks.max_sum_relative_error);
+  checks_->Merge(report.checks);
 }
 
 std::optional<absl::Time> ActiveRequest::TimeLimit() const {
@@ -178,7 +177,8 @@ EndEvent ActiveRequest::MakeEnd(absl::Time now) {
           .cached_tokens = cached_rows_,
           .generated_tokens = generated(),
           .timings = TimingsAt(now),
-          .checks = checks_};
+          .checks = checks_,
+          .interventions_applied = interventions_applied_};
 }
 
 RequestRecord ActiveRequest::MakeRecord(absl::StatusCode code, absl::Time now) {

@@ -104,7 +104,8 @@ class ActiveRequest {
   void OnToken(absl::Time now);
   // Whether its reader holds a choice of it up; true when that is new.
   bool SetPaused(bool paused, absl::Time now);
-  void AddChecks(const CaptureChecks& checks);
+  // What one choice's capture and interventions came to.
+  void AddReport(const SequenceReport& report);
 
   std::optional<absl::Time> TimeLimit() const;
   EndEvent MakeEnd(absl::Time now);
@@ -124,6 +125,7 @@ class ActiveRequest {
   // nothing goes to the stream's ring.
   std::vector<int32_t> captured_rows_;
   std::optional<CaptureChecks> checks_;
+  std::vector<int64_t> interventions_applied_;
   int64_t cached_rows_ = 0;
   const absl::Time submitted_;
   std::optional<absl::Time> admitted_;

@@ -296,7 +296,7 @@ void Batcher::EndChoice(SequenceRef ref, absl::Time now) {
   auto [request, choice] = ref;
   if (choice->state == ChoiceState::kEnded) return;
   if (choice->state == ChoiceState::kRunning) {
-    request->AddChecks(engine_->checks(choice->id));
+    request->AddReport(engine_->report(choice->id));
     engine_->CloseSequence(choice->id);
     sequences_.erase(choice->id);
   }

@@ -94,6 +94,8 @@ struct EndEvent {
   std::vector<HookRowCount> rows;  // delivered
   std::vector<RowGap> gaps;
   std::optional<CaptureChecks> checks;
+  // Rows, by intervention, over all choices.
+  std::vector<int64_t> interventions_applied;
 };
 
 // The last event of one that did not.

@@ -83,6 +83,7 @@ void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
                           static_cast<int64_t>(request.sequence.prompt.size()),
                           context.vocab_size(), violations);
   plan.checks = proto.checks();
+  plan.before_interventions = proto.before_interventions();
   request.delivery = ResolveDelivery(proto, violations);
   if (violations.list().size() != before) return;
   request.layout = MakeCaptureLayout(plan, context.engine->hooks(),

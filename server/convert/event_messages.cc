@@ -138,6 +138,8 @@ v1::End ToProto(const EndEvent& event) {
   if (event.checks.has_value()) {
     *proto.mutable_checks() = ToProto(*event.checks);
   }
+  proto.mutable_interventions_applied()->Assign(
+      event.interventions_applied.begin(), event.interventions_applied.end());
   return proto;
 }
 

@@ -11,6 +11,7 @@
 #include "server/convert/capture_estimate.h"
 #include "server/convert/context_limits.h"
 #include "server/convert/enums.h"
+#include "server/convert/interventions.h"
 #include "server/convert/prompt.h"
 #include "server/convert/rope.h"
 #include "server/convert/sampling.h"
@@ -120,6 +121,10 @@ absl::StatusOr<ResolvedGenerate> ResolveGenerate(
   if (proto.has_capture()) {
     ResolveCapture(proto.capture(), context, request, violations);
   }
+  request.sequence.interventions =
+      ResolveInterventions(proto.interventions(),
+                           static_cast<int64_t>(request.sequence.prompt.size()),
+                           context, violations);
   std::optional<int64_t> max_tokens;
   if (proto.stop().has_max_tokens()) max_tokens = proto.stop().max_tokens();
   ResolveContext(proto.context_extension(), max_tokens, context, request,
@@ -162,6 +167,7 @@ v1::GenerateRequest AsGenerate(const v1::ForwardRequest& proto) {
   }
   if (proto.has_capture()) *generate.mutable_capture() = proto.capture();
   if (proto.has_cache()) *generate.mutable_cache() = proto.cache();
+  *generate.mutable_interventions() = proto.interventions();
   generate.mutable_stop()->set_max_tokens(0);
   generate.mutable_sampling()->set_temperature(0);
   generate.mutable_sampling()->set_seed(0);

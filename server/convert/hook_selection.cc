@@ -101,24 +101,33 @@ std::optional<int32_t> CheckLayer(int32_t layer, const std::string& field,
   return std::nullopt;
 }
 
+std::optional<HookSelection> ResolveHook(const v1::HookSelector& selector,
+                                         const std::string& field,
+                                         const ServingContext& context,
+                                         Violations& violations) {
+  const std::optional<HookPoint> hook =
+      CheckHook(selector.hook(), field + ".hook", context, violations);
+  if (!selector.heads().empty()) {
+    violations.Add(field + ".heads",
+                   "cannot be set: hooks are taken with all their heads");
+  }
+  if (!hook.has_value()) return std::nullopt;
+  const std::set<int32_t> layers = ResolveLayers(
+      selector, field, GetHookPointInfo(*hook).per_layer, context, violations);
+  return HookSelection{.hook = *hook, .layers = {layers.begin(), layers.end()}};
+}
+
 std::vector<HookSelection> ResolveHooks(
     const google::protobuf::RepeatedPtrField<v1::HookSelector>& selectors,
     const std::string& field, const ServingContext& context,
     Violations& violations) {
   std::map<HookPoint, std::set<int32_t>> selected;
   for (int i = 0; i < selectors.size(); ++i) {
-    const v1::HookSelector& selector = selectors[i];
-    const std::string path = Indexed(field, i);
-    const std::optional<HookPoint> hook =
-        CheckHook(selector.hook(), path + ".hook", context, violations);
-    if (!selector.heads().empty()) {
-      violations.Add(path + ".heads",
-                     "cannot be set: hooks are captured with all their heads");
-    }
-    if (!hook.has_value()) continue;
-    selected[*hook].merge(ResolveLayers(selector, path,
-                                        GetHookPointInfo(*hook).per_layer,
-                                        context, violations));
+    const std::optional<HookSelection> selection =
+        ResolveHook(selectors[i], Indexed(field, i), context, violations);
+    if (!selection.has_value()) continue;
+    selected[selection->hook].insert(selection->layers.begin(),
+                                     selection->layers.end());
   }
   std::vector<HookSelection> hooks;
   for (const auto& [hook, layers] : selected) {

@@ -26,6 +26,12 @@ std::optional<int32_t> CheckLayer(int32_t layer, const std::string& field,
                                   const ServingContext& context,
                                   Violations& violations);
 
+// Nullopt, and violations, when the hook or its layers are not valid.
+std::optional<HookSelection> ResolveHook(const v1::HookSelector& selector,
+                                         const std::string& field,
+                                         const ServingContext& context,
+                                         Violations& violations);
+
 // Ascending by hook, each once; selectors of one hook are joined.
 std::vector<HookSelection> ResolveHooks(
     const google::protobuf::RepeatedPtrField<v1::HookSelector>& selectors,

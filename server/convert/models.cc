@@ -69,6 +69,7 @@ v1::HookPointInfo DescribeHook(const HookPointState& state,
   if (info.per_layer) proto.set_layer_count(static_cast<uint32_t>(layer_count));
   proto.set_width(static_cast<uint32_t>(state.width));
   proto.set_capturable(state.capturable);
+  proto.set_writable(state.writable);
   proto.set_refusal(state.refusal);
   proto.set_bytes_per_row(
       static_cast<uint32_t>(state.width * WireBytes(WireDtype::kF32)));

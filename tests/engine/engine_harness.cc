@@ -36,6 +36,7 @@ void Open(Engine& engine, Running& running) {
   options.logprobs = test.logprobs;
   options.capture = test.capture;
   options.capture_sink = &test.rows;
+  options.interventions = test.interventions;
   options.prefix_salt = test.prefix_salt;
   const auto opened = engine.OpenSequence(running.id, std::move(options));
   CHECK(opened.ok()) << opened.status();
@@ -100,7 +101,9 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
     }
   }
   for (Running& r : running) {
-    r.test->checks = engine.checks(r.id);
+    SequenceReport report = engine.report(r.id);
+    r.test->checks = report.checks;
+    r.test->applied = std::move(report.interventions_applied);
     engine.CloseSequence(r.id);
   }
 }

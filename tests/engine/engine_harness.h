@@ -38,6 +38,7 @@ struct TestSequence {
   SamplingParams sampling{.temperature = 0};
   RopeRequest rope;
   CapturePlan capture;
+  std::vector<Intervention> interventions;
   LogprobsOptions logprobs;
   std::optional<uint64_t> prefix_salt;
 
@@ -46,6 +47,7 @@ struct TestSequence {
   std::vector<PositionLogprobs> sampled;
   std::vector<PositionLogprobs> prompt_logprobs;
   CaptureChecks checks;
+  std::vector<int64_t> applied;  // rows, by intervention
   int64_t cached_rows = 0;
   absl::Status status;
 };

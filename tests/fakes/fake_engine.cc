@@ -110,7 +110,10 @@ FakeEngine::FakeEngine(FakeEngineOptions options) : options_(options) {
         {.hook = info.hook,
          .width = capturable ? WidthOf(info.hook, options.hidden_size) : 0,
          .capturable = capturable,
-         .refusal = capturable ? "" : "the fake model does not compute it"});
+         .writable = capturable && info.per_layer,
+         .refusal = !capturable      ? "the fake model does not compute it"
+                    : info.per_layer ? ""
+                                     : "the fake model only shows it"});
   }
   if (options.has_tokenizer) {
     tokenizer_ = std::make_unique<FakeTokenizer>(options.adds_bos);
@@ -209,6 +212,7 @@ SequenceResult FakeEngine::RunSlice(const SequenceSlice& slice) {
   const auto prompt_length =
       static_cast<int64_t>(sequence.options.prompt.size());
   EmitRows(sequence, begin, end);
+  CountEdits(sequence, begin, end);
   sequence.next_row = end;
   rows_computed_ += slice.num_rows;
 
@@ -275,10 +279,10 @@ void FakeEngine::EmitRows(Sequence& sequence, int64_t begin, int64_t end) {
   if (!plan.checks) return;
   for (int64_t position = begin; position < end; ++position) {
     if (!selected(position)) continue;
-    ++sequence.checks.rows_checked;
-    sequence.checks.resid_mid_checked += options_.num_layers;
-    sequence.checks.resid_post_checked += options_.num_layers;
-    sequence.checks.max_sum_relative_error = 1e-7;
+    ++sequence.report.checks.rows_checked;
+    sequence.report.checks.resid_mid_checked += options_.num_layers;
+    sequence.report.checks.resid_post_checked += options_.num_layers;
+    sequence.report.checks.max_sum_relative_error = 1e-7;
   }
 }
 
@@ -295,8 +299,24 @@ PositionLogprobs FakeEngine::LogprobsAt(const Sequence& sequence,
   return logprobs;
 }
 
-CaptureChecks FakeEngine::checks(SequenceId id) const {
-  return sequences_.at(id).checks;
+void FakeEngine::CountEdits(Sequence& sequence, int64_t begin, int64_t end) {
+  const SequenceOptions& options = sequence.options;
+  std::vector<int64_t>& applied = sequence.report.interventions_applied;
+  applied.resize(options.interventions.size());
+  for (size_t k = 0; k < applied.size(); ++k) {
+    const Intervention& intervention = options.interventions[k];
+    for (int64_t position = begin; position < end; ++position) {
+      if (intervention.rows.Selects(
+              position, sequence.tokens[position],
+              static_cast<int64_t>(options.prompt.size()))) {
+        applied[k] += static_cast<int64_t>(intervention.where.layers.size());
+      }
+    }
+  }
+}
+
+SequenceReport FakeEngine::report(SequenceId id) const {
+  return sequences_.at(id).report;
 }
 
 KvCacheStats FakeEngine::kv_cache() const {

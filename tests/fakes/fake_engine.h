@@ -74,7 +74,7 @@ class FakeEngine final : public Engine {
                                               SequenceOptions options) override;
   void CloseSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
-  CaptureChecks checks(SequenceId id) const override;
+  SequenceReport report(SequenceId id) const override;
   KvCacheStats kv_cache() const override;
 
  private:
@@ -82,7 +82,7 @@ class FakeEngine final : public Engine {
     SequenceOptions options;
     std::vector<int32_t> tokens;  // prompt and sampled
     int64_t next_row = 0;
-    CaptureChecks checks;
+    SequenceReport report;
   };
   struct CachedPrefix {
     uint64_t salt;
@@ -94,6 +94,8 @@ class FakeEngine final : public Engine {
   absl::Status CheckSlice(const SequenceSlice& slice) const;
   SequenceResult RunSlice(const SequenceSlice& slice);
   void EmitRows(Sequence& sequence, int64_t begin, int64_t end);
+  // Counts the rows that interventions would change; changes none.
+  static void CountEdits(Sequence& sequence, int64_t begin, int64_t end);
   PositionLogprobs LogprobsAt(const Sequence& sequence, int64_t position,
                               int32_t token) const;
 
