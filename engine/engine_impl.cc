@@ -149,12 +149,26 @@ absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
                    .end_token_ids = options.end_token_ids,
                    .min_tokens = options.min_tokens},
                   options.prompt);
-  open_.emplace(id,
-                std::make_unique<OpenEntry>(OpenEntry{
-                    .sequence = Sequence(std::move(options), opened.cached_rows,
+  OpenEntry& entry =
+      *open_
+           .emplace(id, std::make_unique<OpenEntry>(OpenEntry{
+                            .sequence =
+                                Sequence(std::move(options), opened.cached_rows,
                                          std::move(sampler)),
-                    .kv = std::move(kv)}));
+                            .kv = std::move(kv)}))
+           .first->second;
+  MakeDerived(entry.sequence);
   return opened;
+}
+
+void EngineImpl::MakeDerived(Sequence& sequence) {
+  const ModelConfig& config = parts_.model.info.config;
+  for (const DerivedSpec& spec : sequence.options().capture.derived) {
+    sequence.derived().push_back(
+        MakeDerivedQuantity(spec, *parts_.decoder,
+                            {.num_layers = config.num_hidden_layers,
+                             .num_heads = config.num_attention_heads}));
+  }
 }
 
 void EngineImpl::CloseSequence(SequenceId id) {
@@ -223,6 +237,7 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
        .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
   plan.recorder.AddSlice({.plan = &sequence.options().capture,
                           .sink = sequence.options().capture_sink,
+                          .derived = sequence.derived(),
                           .checks = &sequence.report().checks,
                           .interventions = sequence.options().interventions,
                           .applied = sequence.report().interventions_applied,

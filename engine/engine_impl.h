@@ -58,6 +58,7 @@ class EngineImpl final : public Engine {
   absl::Status CheckOptions(const SequenceOptions& options) const;
   absl::Status CheckInterventions(
       std::span<const Intervention> interventions) const;
+  void MakeDerived(Sequence& sequence);
   absl::StatusOr<StepPlan> PlanStep(const Batch& batch);
   void AddSlice(const SequenceSlice& slice, OpenEntry& entry, StepPlan& plan);
   // Logits of the rows that are sampled, scored or captured.

@@ -4,11 +4,13 @@
 #define HEADRACE_ENGINE_SEQUENCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/batch.h"
+#include "engine/capture/derived_quantity.h"
 #include "engine/sampling/sampler.h"
 
 namespace headrace {
@@ -43,6 +45,8 @@ class Sequence {
   }
 
   const Sampler& sampler() const { return sampler_; }
+  // One per options().capture.derived.
+  std::vector<std::unique_ptr<DerivedQuantity>>& derived() { return derived_; }
   SequenceReport& report() { return report_; }
   const SequenceReport& report() const { return report_; }
 
@@ -51,6 +55,7 @@ class Sequence {
   std::vector<int32_t> tokens_;
   int64_t next_row_;
   Sampler sampler_;
+  std::vector<std::unique_ptr<DerivedQuantity>> derived_;
   SequenceReport report_;
 };
 

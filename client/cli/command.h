@@ -18,6 +18,7 @@ absl::Status RunEstimate(client::Client& client, const CliOptions& options);
 absl::Status RunGenerate(client::Client& client, const CliOptions& options);
 absl::Status RunHealth(client::Client& client, const CliOptions& options);
 absl::Status RunHooks(client::Client& client, const CliOptions& options);
+absl::Status RunLens(client::Client& client, const CliOptions& options);
 absl::Status RunModels(client::Client& client, const CliOptions& options);
 absl::Status RunTokenize(client::Client& client, const CliOptions& options);
 absl::Status RunTrace(client::Client& client, const CliOptions& options);

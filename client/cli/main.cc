@@ -82,6 +82,7 @@ ABSL_FLAG(std::string, rows, "prompt",
           "all, prompt, generated, last, or positions: 0,-1,4:8.");
 ABSL_FLAG(std::string, dtype, "f32", "On the wire: f32, bf16.");
 ABSL_FLAG(std::string, out, "", "trace: the .npz file to write.");
+ABSL_FLAG(std::string, html, "", "lens: the page to write.");
 ABSL_FLAG(bool, verify, false, "trace: repeat the residual identities.");
 // Bench.
 ABSL_FLAG(int, concurrency, 1, "bench: clients at once.");
@@ -102,6 +103,8 @@ constexpr Command kCommands[] = {
     {"generate", "text from a prompt, as it comes", RunGenerate},
     {"chat", "a conversation that keeps its history", RunChat},
     {"trace", "activations of the residual stream to a numpy file", RunTrace},
+    {"lens", "what each layer would predict, in the terminal or as a page",
+     RunLens},
     {"estimate", "what a trace would produce, before running it", RunEstimate},
     {"context-report", "loss by position under each context extension",
      RunContextReport},
@@ -187,6 +190,7 @@ CliOptions OptionsFromFlags(std::vector<std::string> positional) {
   o.system = absl::GetFlag(FLAGS_system);
   o.logprobs = absl::GetFlag(FLAGS_logprobs);
   o.json = absl::GetFlag(FLAGS_json);
+  o.html = absl::GetFlag(FLAGS_html);
   o.methods = absl::GetFlag(FLAGS_methods);
   o.positional = std::move(positional);
   return o;

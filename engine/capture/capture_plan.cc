@@ -45,11 +45,6 @@ std::optional<int64_t> RowSelection::FirstPromptRow(
   return std::nullopt;
 }
 
-bool HookSelection::Has(HookPoint point, int32_t layer) const {
-  return hook == point &&
-         std::binary_search(layers.begin(), layers.end(), layer);
-}
-
 bool CapturePlan::Wants(HookPoint hook, int32_t layer) const {
   return std::any_of(hooks.begin(), hooks.end(),
                      [&](const HookSelection& selection) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "engine/capture/derived_spec.h"
+#include "engine/capture/hook_selection.h"
 #include "engine/model/hook_point.h"
 
 namespace headrace {
@@ -52,33 +54,31 @@ struct RowSelection {
   std::optional<int64_t> FirstPromptRow(std::span<const int32_t> prompt) const;
 };
 
-struct HookSelection {
-  HookPoint hook;
-  std::vector<int32_t> layers;  // ascending; {-1} for hooks without a layer
-
-  bool Has(HookPoint point, int32_t layer) const;
-};
-
 struct CapturePlan {
   std::vector<HookSelection> hooks;  // ascending by enum, each once
+  std::vector<DerivedSpec> derived;
   RowSelection rows;
   // Verify the residual identities of every selected row (CaptureChecks).
   bool checks = false;
   // Rows are taken before the sequence's interventions change them, not after.
   bool before_interventions = false;
 
-  bool empty() const { return hooks.empty() && !checks; }
+  bool empty() const { return hooks.empty() && derived.empty() && !checks; }
   bool Wants(HookPoint hook, int32_t layer) const;
 };
 
-// One row on its way out. `values` lives until OnRow returns.
+// One row on its way out, of a hook or of a quantity derived from it. Spans
+// live until OnRow returns.
 struct CapturedRow {
+  // Index into CapturePlan::derived; -1: the hook's own row.
+  int32_t derived = -1;
   HookPoint hook;
   int32_t layer;  // -1 where the hook has none
   Phase phase;
   int64_t position;
   int32_t token;
   std::span<const float> values;
+  std::span<const int32_t> ids;  // DerivedShape::ids
 };
 
 // Takes rows inside a step, in order of the pass: by hook, then position.

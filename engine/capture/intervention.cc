@@ -4,16 +4,10 @@
 #include <cmath>
 #include <cstddef>
 
+#include "engine/capture/dot.h"
+
 namespace headrace {
 namespace {
-
-double Dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    sum += static_cast<double>(a[i]) * b[i];
-  }
-  return sum;
-}
 
 // row -= amount * vector
 void Subtract(std::span<float> row, double amount,

@@ -55,9 +55,8 @@ std::vector<int32_t> StepRecorder::RowsWanting(
     std::initializer_list<HookPoint> hooks) const {
   std::vector<int32_t> wanted;
   for (const Slice& slice : slices_) {
-    if (std::none_of(hooks.begin(), hooks.end(), [&](HookPoint hook) {
-          return slice.slice.plan->Wants(hook, -1);
-        })) {
+    if (std::none_of(hooks.begin(), hooks.end(),
+                     [&](HookPoint hook) { return slice.Reads(hook, -1); })) {
       continue;
     }
     for (const SelectedRow& row : slice.rows) wanted.push_back(row.step_row);
@@ -68,7 +67,7 @@ std::vector<int32_t> StepRecorder::RowsWanting(
 
 bool StepRecorder::Wants(HookPoint hook, int32_t layer) const {
   return std::any_of(slices_.begin(), slices_.end(), [&](const Slice& slice) {
-    return slice.slice.plan->Wants(hook, layer) ||
+    return slice.Reads(hook, layer) ||
            std::any_of(slice.slice.interventions.begin(),
                        slice.slice.interventions.end(),
                        [&](const Intervention& intervention) {
@@ -84,6 +83,7 @@ void StepRecorder::OnRows(const HookRows& rows) {
     if (before) Deliver(slice, rows);
     if (Edit(slice, rows)) Recheck(slice, rows);
     if (!before) Deliver(slice, rows);
+    Derive(slice, rows);
   }
 }
 
@@ -135,6 +135,38 @@ void StepRecorder::Deliver(const Slice& slice, const HookRows& rows) {
                              .position = row.position,
                              .token = row.token,
                              .values = rows.row(index)});
+  }
+}
+
+bool StepRecorder::Slice::Reads(HookPoint hook, int32_t layer) const {
+  return slice.plan->Wants(hook, layer) ||
+         std::any_of(slice.derived.begin(), slice.derived.end(),
+                     [&](const std::unique_ptr<DerivedQuantity>& quantity) {
+                       return quantity->Reads(hook, layer);
+                     });
+}
+
+void StepRecorder::Derive(const Slice& slice, const HookRows& rows) {
+  for (size_t k = 0; k < slice.slice.derived.size(); ++k) {
+    DerivedQuantity& quantity = *slice.slice.derived[k];
+    if (!quantity.Reads(rows.hook, rows.layer)) continue;
+    std::vector<SelectedRows::Row> selected;
+    for (size_t i = 0; i < slice.rows.size(); ++i) {
+      const int64_t index = IndexOf(rows, slice.rows[i].step_row);
+      if (index >= 0) selected.push_back({i, rows.row(index)});
+    }
+    quantity.OnRows(
+        {rows.hook, rows.layer, selected}, [&](const DerivedRow& derived) {
+          const SelectedRow& row = slice.rows[derived.index];
+          slice.slice.sink->OnRow({.derived = static_cast<int32_t>(k),
+                                   .hook = derived.hook,
+                                   .layer = derived.layer,
+                                   .phase = row.phase,
+                                   .position = row.position,
+                                   .token = row.token,
+                                   .values = derived.values,
+                                   .ids = derived.ids});
+        });
   }
 }
 

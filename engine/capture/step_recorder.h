@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/capture/capture_checks.h"
 #include "engine/capture/capture_plan.h"
+#include "engine/capture/derived_quantity.h"
 #include "engine/capture/intervention.h"
 #include "engine/model/step_observer.h"
 
@@ -19,7 +21,9 @@ namespace headrace {
 // in row first_row + i of the step.
 struct RecordedSlice {
   const CapturePlan* plan;
-  CaptureSink* sink;                            // may be null with checks alone
+  CaptureSink* sink;  // may be null with checks alone
+  // One per plan->derived.
+  std::span<const std::unique_ptr<DerivedQuantity>> derived;
   CaptureChecks* checks;                        // added to
   std::span<const Intervention> interventions;  // in order
   std::span<int64_t> applied;  // rows changed, by intervention: added to
@@ -59,12 +63,15 @@ class StepRecorder final : public StepObserver {
     RecordedSlice slice;
     std::vector<SelectedRow> rows;             // ascending
     std::vector<std::vector<int32_t>> edited;  // step rows, by intervention
+
+    bool Reads(HookPoint hook, int32_t layer) const;
   };
   // The steps of OnRows for one slice.
   void Check(Slice& slice, const HookRows& rows);
   static bool Edit(Slice& slice, const HookRows& rows);
   static void Recheck(Slice& slice, const HookRows& rows);
   static void Deliver(const Slice& slice, const HookRows& rows);
+  static void Derive(const Slice& slice, const HookRows& rows);
 
   int32_t last_layer_;
   std::vector<Slice> slices_;

@@ -48,6 +48,7 @@ Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
     : ops_(ops),
       config_(description.config),
       embed_tokens_(description.embed_tokens),
+      lm_head_view_(description.lm_head),
       additive_position_(description.additive_position),
       blocks_(std::move(blocks)),
       final_norm_(description.final_norm),
@@ -58,7 +59,11 @@ Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
       gathered_tile_(Elements(kLogitsTile, config_.hidden_size)),
       normed_tile_(Elements(kLogitsTile, config_.hidden_size)),
       scale_tile_(Elements(kLogitsTile, 1)),
-      logits_tile_(Elements(kLogitsTile, config_.vocab_size)) {}
+      logits_tile_(Elements(kLogitsTile, config_.vocab_size)) {
+  for (const LayerDescription& layer : description.layers) {
+    o_projs_.push_back(layer.attention.o_proj);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
     OpsContext& ops, const DecoderDescription& description,
@@ -141,17 +146,22 @@ void Decoder::SetRotaryRows(const StepRows& rows) {
   }
 }
 
-void Decoder::NormTile(std::span<const int32_t> step_rows) {
-  const int64_t width = config_.hidden_size;
-  const auto num_rows = static_cast<int64_t>(step_rows.size());
-  for (int64_t i = 0; i < num_rows; ++i) {
-    const std::span<const float> row =
-        bus_.row(step_rows[static_cast<size_t>(i)]);
-    std::copy(row.begin(), row.end(), gathered_tile_.data() + i * width);
+std::vector<std::span<const float>> Decoder::BusRows(
+    std::span<const int32_t> step_rows) {
+  std::vector<std::span<const float>> rows;
+  rows.reserve(step_rows.size());
+  for (const int32_t row : step_rows) rows.emplace_back(bus_.row(row));
+  return rows;
+}
+
+void Decoder::NormTile(std::span<const std::span<const float>> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::copy(rows[i].begin(), rows[i].end(),
+              gathered_tile_.data() + i * rows[i].size());
   }
   RmsNorm(ops_.team(),
           {.src = gathered_tile_.data(),
-           .num_rows = num_rows,
+           .num_rows = static_cast<int64_t>(rows.size()),
            .weight = final_norm_.weight,
            .eps = final_norm_.eps},
           normed_tile_.data(), scale_tile_.data());
@@ -160,50 +170,78 @@ void Decoder::NormTile(std::span<const int32_t> step_rows) {
 void Decoder::FinalNorm(std::span<const int32_t> step_rows,
                         StepObserver& observer) {
   for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
-    const std::span<const int32_t> tile = step_rows.subspan(
-        i, std::min<size_t>(kLogitsTile, step_rows.size() - i));
-    NormTile(tile);
-    observer.OnRows({.hook = HookPoint::kFinalNormScale,
-                     .layer = -1,
-                     .data = scale_tile_.data(),
-                     .writable = nullptr,
-                     .width = 1,
-                     .stride = 1,
-                     .step_rows = tile,
-                     .num_rows = static_cast<int64_t>(tile.size())});
-    observer.OnRows({.hook = HookPoint::kFinalNormOut,
-                     .layer = -1,
-                     .data = normed_tile_.data(),
-                     .writable = nullptr,
-                     .width = config_.hidden_size,
-                     .stride = config_.hidden_size,
-                     .step_rows = tile,
-                     .num_rows = static_cast<int64_t>(tile.size())});
+    const std::span<const int32_t> tile =
+        step_rows.subspan(i, std::min(kLogitsTile, step_rows.size() - i));
+    NormTile(BusRows(tile));
+    const auto show = [&](HookPoint hook, const float* data, int64_t width) {
+      observer.OnRows({.hook = hook,
+                       .layer = -1,
+                       .data = data,
+                       .writable = nullptr,
+                       .width = width,
+                       .stride = width,
+                       .step_rows = tile,
+                       .num_rows = static_cast<int64_t>(tile.size())});
+    };
+    show(HookPoint::kFinalNormScale, scale_tile_.data(), 1);
+    show(HookPoint::kFinalNormOut, normed_tile_.data(), config_.hidden_size);
   }
 }
 
+void Decoder::Unembed(std::span<const std::span<const float>> rows,
+                      TakeLogits take) {
+  for (size_t i = 0; i < rows.size(); i += kLogitsTile) {
+    const size_t num_rows = std::min(kLogitsTile, rows.size() - i);
+    NormTile(rows.subspan(i, num_rows));
+    Linear(ops_, lm_head_, normed_tile_.data(), static_cast<int64_t>(num_rows),
+           logits_tile_.data(), config_.vocab_size);
+    take(i,
+         {logits_tile_.data(),
+          Elements(static_cast<int64_t>(num_rows), config_.vocab_size)},
+         num_rows);
+  }
+}
+
+std::vector<float> Decoder::TokenDirection(int32_t token) const {
+  std::vector<float> direction(static_cast<size_t>(config_.hidden_size));
+  DequantizeRow(lm_head_view_.dtype, lm_head_view_.row(token), direction);
+  for (size_t i = 0; i < direction.size(); ++i) {
+    direction[i] *= final_norm_.weight[i];
+  }
+  return direction;
+}
+
+std::vector<float> Decoder::HeadDirection(
+    int32_t layer, std::span<const float> direction) const {
+  const TensorView& o_proj = o_projs_[static_cast<size_t>(layer)];
+  std::vector<float> row(static_cast<size_t>(o_proj.dim(1)));
+  std::vector<double> sum(row.size());
+  for (int64_t i = 0; i < o_proj.dim(0); ++i) {
+    DequantizeRow(o_proj.dtype, o_proj.row(i), row);
+    const double weight = direction[static_cast<size_t>(i)];
+    for (size_t k = 0; k < row.size(); ++k) sum[k] += weight * row[k];
+  }
+  return {sum.begin(), sum.end()};
+}
+
 void Decoder::Logits(std::span<const int32_t> step_rows, StepObserver* observer,
-                     TakeLogits take) {
+                     TakeStepLogits take) {
   const int64_t vocab_size = config_.vocab_size;
-  for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
-    const std::span<const int32_t> tile = step_rows.subspan(
-        i, std::min<size_t>(kLogitsTile, step_rows.size() - i));
-    const auto num_rows = static_cast<int64_t>(tile.size());
-    NormTile(tile);
-    Linear(ops_, lm_head_, normed_tile_.data(), num_rows, logits_tile_.data(),
-           vocab_size);
+  Unembed(BusRows(step_rows), [&](size_t first, std::span<const float> logits,
+                                  size_t num_rows) {
+    const std::span<const int32_t> tile = step_rows.subspan(first, num_rows);
     if (observer != nullptr) {
       observer->OnRows({.hook = HookPoint::kLogits,
                         .layer = -1,
-                        .data = logits_tile_.data(),
+                        .data = logits.data(),
                         .writable = nullptr,
                         .width = vocab_size,
                         .stride = vocab_size,
                         .step_rows = tile,
-                        .num_rows = num_rows});
+                        .num_rows = static_cast<int64_t>(num_rows)});
     }
-    take(tile, {logits_tile_.data(), Elements(num_rows, vocab_size)});
-  }
+    take(tile, logits);
+  });
 }
 
 }  // namespace headrace

@@ -15,6 +15,7 @@
 #include "engine/model/decoder_description.h"
 #include "engine/model/residual_bus.h"
 #include "engine/model/step_context.h"
+#include "engine/model/unembedding.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/ops_context.h"
 #include "engine/tensor/numerics.h"
@@ -27,7 +28,7 @@ struct DecoderOptions {
 };
 
 // Owned by the batch loop.
-class Decoder {
+class Decoder final : public Unembedding {
  public:
   // Packs every weight; `description`'s tensors stay alive as long as this
   // (the embedding is read in place). `on_layer(done, of)` reports progress.
@@ -42,13 +43,20 @@ class Decoder {
 
   // Final norm and unembedding of some rows of the last Forward, in tiles:
   // take(rows of the step, logits [rows.size(), vocab_size]). Rows ascend.
-  using TakeLogits =
+  using TakeStepLogits =
       absl::FunctionRef<void(std::span<const int32_t>, std::span<const float>)>;
   void Logits(std::span<const int32_t> step_rows, StepObserver* observer,
-              TakeLogits take);
+              TakeStepLogits take);
   // Final norm alone, of some rows of the last Forward, shown to the observer.
   // Rows ascend.
   void FinalNorm(std::span<const int32_t> step_rows, StepObserver& observer);
+
+  // Must not be called while FinalNorm or Logits shows its rows.
+  void Unembed(std::span<const std::span<const float>> rows,
+               TakeLogits take) override;
+  std::vector<float> TokenDirection(int32_t token) const override;
+  std::vector<float> HeadDirection(
+      int32_t layer, std::span<const float> direction) const override;
 
   // Pairs of a head that rotate; 0 without RoPE.
   int64_t num_rotary_pairs() const { return buffers_.rotary.num_pairs(); }
@@ -63,14 +71,19 @@ class Decoder {
   void WritePositions(StepContext& step);
   void SetRotaryRows(const StepRows& rows);
   // Norms at most kLogitsTile rows into normed_tile_ and scale_tile_.
-  void NormTile(std::span<const int32_t> step_rows);
+  void NormTile(std::span<const std::span<const float>> rows);
+  // Rows of the bus.
+  std::vector<std::span<const float>> BusRows(
+      std::span<const int32_t> step_rows);
 
   // Rows whose logits are computed at once: bounds the memory.
-  static constexpr int64_t kLogitsTile = 32;
+  static constexpr size_t kLogitsTile = 32;
 
   OpsContext& ops_;
   ModelConfig config_;
   TensorView embed_tokens_;
+  TensorView lm_head_view_;          // as stored
+  std::vector<TensorView> o_projs_;  // by layer, as stored
   AdditivePosition additive_position_;
   std::vector<DecoderBlock> blocks_;
   NormDescription final_norm_;

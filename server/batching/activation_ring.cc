@@ -23,17 +23,17 @@ int64_t RingCost(const HookLayout& hook) {
 
 ActivationRing::ActivationRing(const CaptureLayout& layout) : layout_(layout) {
   for (const HookLayout& hook : layout_.hooks) {
-    rows_taken_.push_back({.hook = hook.hook});
+    rows_taken_.push_back({.derived = hook.derived, .hook = hook.hook});
   }
 }
 
 void ActivationRing::Add(int32_t choice, const CapturedRow& row) {
-  const Key key{choice, row.hook, row.layer, row.phase};
-  const HookLayout& hook = layout_.Get(row.hook);
+  const Key key{choice, row.derived, row.hook, row.layer, row.phase};
+  const HookLayout& hook = layout_.Get(row.derived, row.hook);
   ActivationChunk& chunk = UnfinishedChunk(key, hook);
   const size_t begin = chunk.data.size();
-  const NarrowingLoss loss =
-      AppendWireRow(row.values, layout_.dtype, chunk.data);
+  const NarrowingLoss loss = AppendWireRow(row.values, hook.dtype, chunk.data);
+  chunk.ids.insert(chunk.ids.end(), row.ids.begin(), row.ids.end());
   chunk.positions.push_back(row.position);
   chunk.tokens.push_back(row.token);
   chunk.max_abs_error = std::max(chunk.max_abs_error, loss.max_abs_error);
@@ -42,7 +42,7 @@ void ActivationRing::Add(int32_t choice, const CapturedRow& row) {
       absl::ExtendCrc32c(absl::crc32c_t{chunk.crc32c},
                          absl::string_view(chunk.data).substr(begin)));
   used_bytes_ += RingCost(hook);
-  const auto gap = last_gap_.find({choice, row.hook, row.layer});
+  const auto gap = last_gap_.find({choice, row.derived, row.hook, row.layer});
   if (gap != last_gap_.end()) gap->second.open = false;
 
   if (static_cast<int64_t>(chunk.positions.size()) == hook.rows_per_chunk) {
@@ -59,24 +59,29 @@ ActivationChunk& ActivationRing::UnfinishedChunk(const Key& key,
   if (inserted) {
     unfinished_order_.push_back(key);
     chunk.choice = key.choice;
+    chunk.derived = key.derived;
     chunk.hook = key.hook;
     chunk.layer = key.layer;
     chunk.phase = key.phase;
-    chunk.dtype = layout_.dtype;
+    chunk.dtype = hook.dtype;
     chunk.width = hook.width;
   }
   return chunk;
 }
 
 void ActivationRing::AddGap(int32_t choice, const CapturedRow& row) {
-  const Key key{choice, row.hook, row.layer};
+  const Key key{choice, row.derived, row.hook, row.layer};
   const auto [last, inserted] = last_gap_.try_emplace(key);
   if (!inserted && (last->second.open || gaps_.size() >= kMaxGaps)) {
     gaps_[last->second.index].last_position = row.position;
     return;
   }
   last->second = {.index = gaps_.size(), .open = true};
-  gaps_.push_back({row.hook, row.layer, row.position, row.position});
+  gaps_.push_back({.derived = row.derived,
+                   .hook = row.hook,
+                   .layer = row.layer,
+                   .first_position = row.position,
+                   .last_position = row.position});
 }
 
 bool ActivationRing::HasChunk() const {
@@ -104,10 +109,12 @@ std::optional<ActivationChunk> ActivationRing::TakeChunk() {
 
 ActivationChunk ActivationRing::Release(ActivationChunk chunk) {
   const auto rows = static_cast<int64_t>(chunk.positions.size());
-  used_bytes_ -= rows * RingCost(layout_.Get(chunk.hook));
+  used_bytes_ -= rows * RingCost(layout_.Get(chunk.derived, chunk.hook));
   chunk.sequence_number = next_sequence_number_++;
   for (HookRowCount& count : rows_taken_) {
-    if (count.hook == chunk.hook) count.rows += rows;
+    if (count.derived == chunk.derived && count.hook == chunk.hook) {
+      count.rows += rows;
+    }
   }
   return chunk;
 }

@@ -46,13 +46,15 @@ class ActivationRing {
  private:
   struct Key {
     int32_t choice;
+    int32_t derived;
     HookPoint hook;
     int32_t layer;
     Phase phase = Phase::kPrompt;
     bool operator==(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const Key& k) {
-      return H::combine(std::move(h), k.choice, k.hook, k.layer, k.phase);
+      return H::combine(std::move(h), k.choice, k.derived, k.hook, k.layer,
+                        k.phase);
     }
   };
 

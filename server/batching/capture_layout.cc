@@ -19,27 +19,55 @@ int64_t WidthOf(HookPoint hook, std::span<const HookPointState> hooks) {
   return state->width;
 }
 
+// An attribution is one row per position, of the logits.
+HookSelection RowsOf(const DerivedSpec& spec) {
+  if (spec.kind == DerivedKind::kAttribution) {
+    return {.hook = HookPoint::kLogits, .layers = {-1}};
+  }
+  return spec.where;
+}
+
+HookLayout LayoutOfDerived(size_t index, const DerivedSpec& spec,
+                           const DerivedDimensions& dimensions) {
+  const DerivedShape shape = ShapeOf(spec, dimensions);
+  const HookSelection rows = RowsOf(spec);
+  HookLayout layout{.derived = static_cast<int32_t>(index), .hook = rows.hook};
+  layout.num_layers = static_cast<int64_t>(rows.layers.size());
+  layout.width = shape.values;
+  layout.row_bytes = shape.values * WireBytes(WireDtype::kF32) +
+                     shape.ids * static_cast<int64_t>(sizeof(int32_t));
+  return layout;
+}
+
 }  // namespace
 
-const HookLayout& CaptureLayout::Get(HookPoint hook) const {
+const HookLayout& CaptureLayout::Get(int32_t derived, HookPoint hook) const {
   const auto layout =
-      std::find_if(hooks.begin(), hooks.end(),
-                   [hook](const HookLayout& h) { return h.hook == hook; });
+      std::find_if(hooks.begin(), hooks.end(), [&](const HookLayout& h) {
+        return h.derived == derived && h.hook == hook;
+      });
   CHECK(layout != hooks.end()) << "a row of a hook that was not asked for";
   return *layout;
 }
 
 CaptureLayout MakeCaptureLayout(const CapturePlan& plan,
                                 std::span<const HookPointState> hooks,
+                                const DerivedDimensions& dimensions,
                                 const CaptureDelivery& delivery,
                                 int64_t max_ring_bytes) {
-  CaptureLayout layout{.dtype = delivery.dtype};
+  CaptureLayout layout;
   for (const HookSelection& selection : plan.hooks) {
     HookLayout& hook = layout.hooks.emplace_back();
     hook.hook = selection.hook;
     hook.num_layers = static_cast<int64_t>(selection.layers.size());
+    hook.dtype = delivery.dtype;
     hook.width = WidthOf(selection.hook, hooks);
     hook.row_bytes = hook.width * WireBytes(delivery.dtype);
+  }
+  for (size_t i = 0; i < plan.derived.size(); ++i) {
+    layout.hooks.push_back(LayoutOfDerived(i, plan.derived[i], dimensions));
+  }
+  for (const HookLayout& hook : layout.hooks) {
     layout.rows_per_position += hook.num_layers;
     layout.bytes_per_position += hook.num_layers * hook.row_bytes;
   }

@@ -37,16 +37,18 @@ struct CaptureDelivery {
 };
 
 struct HookLayout {
+  int32_t derived = -1;  // index into CapturePlan::derived; -1: the hook itself
   HookPoint hook;
   int64_t num_layers = 0;  // 1 for hooks without a layer
-  int64_t width = 0;       // values per row
-  int64_t row_bytes = 0;   // on the wire
+  WireDtype dtype = WireDtype::kF32;
+  int64_t width = 0;      // values per row
+  int64_t row_bytes = 0;  // on the wire
   int64_t rows_per_chunk = 0;
 };
 
 struct CaptureLayout {
-  WireDtype dtype = WireDtype::kF32;
-  std::vector<HookLayout> hooks;  // in the plan's order
+  // In the plan's order; then what is derived, always float32.
+  std::vector<HookLayout> hooks;
   // One position's rows: of every hook and layer. `ring_cost` counts what the
   // ring holds for them beside the data, too.
   int64_t rows_per_position = 0;
@@ -55,19 +57,20 @@ struct CaptureLayout {
   int64_t ring_bytes = 0;  // capacity; at least two positions
 
   bool empty() const { return hooks.empty(); }
-  const HookLayout& Get(HookPoint hook) const;
+  const HookLayout& Get(int32_t derived, HookPoint hook) const;
 };
 
 // What the ring counts for a row beside its data: position, token and share of
 // the chunk's own fields.
 inline constexpr int64_t kRowOverheadBytes = 16;
 
-// `hooks` gives the widths; `max_ring_bytes` bounds the ring unless two
-// positions need more. Chunks are kept so small that all unfinished ones
-// together fill at most half of the ring: a reader that took every finished
-// chunk always leaves room for a step.
+// `hooks` and `dimensions` give the widths; `max_ring_bytes` bounds the ring
+// unless two positions need more. Chunks are kept so small that all unfinished
+// ones together fill at most half of the ring: a reader that took every
+// finished chunk always leaves room for a step.
 CaptureLayout MakeCaptureLayout(const CapturePlan& plan,
                                 std::span<const HookPointState> hooks,
+                                const DerivedDimensions& dimensions,
                                 const CaptureDelivery& delivery,
                                 int64_t max_ring_bytes);
 

@@ -40,8 +40,10 @@ struct TokenEvent {
   std::optional<PositionLogprobs> logprobs;  // when asked for
 };
 
+// Rows of one hook and layer, or of a quantity derived from them.
 struct ActivationChunk {
   int32_t choice = 0;
+  int32_t derived = -1;  // index into CapturePlan::derived; -1: the hook itself
   HookPoint hook = HookPoint::kEmbed;
   int32_t layer = -1;  // -1 where the hook has none
   Phase phase = Phase::kPrompt;
@@ -49,7 +51,8 @@ struct ActivationChunk {
   int64_t width = 0;
   std::vector<int64_t> positions;  // one per row
   std::vector<int32_t> tokens;
-  std::string data;  // rows x width values, little-endian
+  std::string data;          // rows x width values, little-endian
+  std::vector<int32_t> ids;  // of a derived quantity that has them
   uint32_t crc32c = 0;
   int64_t sequence_number = 0;  // of the stream's chunks, without a gap
   float max_abs_error = 0;      // of narrowing
@@ -67,6 +70,7 @@ struct ChoiceEndEvent {
 
 // Rows that were left out under SlowReaderPolicy::kDropWithGaps.
 struct RowGap {
+  int32_t derived = -1;
   HookPoint hook = HookPoint::kEmbed;
   int32_t layer = -1;
   int64_t first_position = 0;
@@ -74,6 +78,7 @@ struct RowGap {
 };
 
 struct HookRowCount {
+  int32_t derived = -1;
   HookPoint hook = HookPoint::kEmbed;
   int64_t rows = 0;  // over its layers
 };

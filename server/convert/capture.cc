@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/convert/derived.h"
 #include "server/convert/hook_selection.h"
 #include "server/convert/row_selection.h"
 
@@ -75,9 +76,11 @@ void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
   CapturePlan& plan = request.sequence.capture;
   plan.hooks =
       ResolveHooks(proto.hooks(), "capture.hooks", context, violations);
-  if (proto.hooks().empty() && !proto.checks()) {
+  plan.derived =
+      ResolveDerived(proto.derived(), "capture.derived", context, violations);
+  if (proto.hooks().empty() && proto.derived().empty() && !proto.checks()) {
     violations.Add("capture.hooks",
-                   "must not be empty, unless `checks` is set");
+                   "must not be empty, unless `derived` or `checks` is set");
   }
   plan.rows = ResolveRows(proto.rows(), "capture.rows",
                           static_cast<int64_t>(request.sequence.prompt.size()),
@@ -86,7 +89,10 @@ void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
   plan.before_interventions = proto.before_interventions();
   request.delivery = ResolveDelivery(proto, violations);
   if (violations.list().size() != before) return;
+  const ModelConfig& config = context.engine->model().config;
   request.layout = MakeCaptureLayout(plan, context.engine->hooks(),
+                                     {.num_layers = config.num_hidden_layers,
+                                      .num_heads = config.num_attention_heads},
                                      request.delivery, context.max_ring_bytes);
 }
 

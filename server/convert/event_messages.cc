@@ -47,6 +47,7 @@ v1::Checks ToProto(const CaptureChecks& checks) {
 
 v1::Gap ToProto(const RowGap& gap) {
   v1::Gap proto;
+  if (gap.derived >= 0) proto.set_derived(static_cast<uint32_t>(gap.derived));
   proto.set_hook(ToProto(gap.hook));
   if (gap.layer >= 0) proto.set_layer(static_cast<uint32_t>(gap.layer));
   proto.set_first_position(static_cast<uint32_t>(gap.first_position));
@@ -105,6 +106,28 @@ v1::ActivationChunk ToProto(ActivationChunk chunk) {
   return proto;
 }
 
+v1::Derived DerivedToProto(ActivationChunk chunk, const Tokenizer* tokenizer) {
+  v1::Derived proto;
+  proto.set_spec(static_cast<uint32_t>(chunk.derived));
+  proto.set_hook(ToProto(chunk.hook));
+  if (chunk.layer >= 0) proto.set_layer(static_cast<uint32_t>(chunk.layer));
+  proto.set_row_count(static_cast<uint32_t>(chunk.positions.size()));
+  proto.set_width(static_cast<uint32_t>(chunk.width));
+  proto.mutable_positions()->Assign(chunk.positions.begin(),
+                                    chunk.positions.end());
+  proto.mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
+  proto.set_phase(ToProto(chunk.phase));
+  proto.set_values(std::move(chunk.data));
+  proto.mutable_ids()->Assign(chunk.ids.begin(), chunk.ids.end());
+  if (tokenizer != nullptr) {
+    for (const int32_t id : chunk.ids) proto.add_pieces(PieceOf(id, tokenizer));
+  }
+  proto.set_crc32c(chunk.crc32c);
+  proto.set_sequence_number(chunk.sequence_number);
+  proto.set_choice(static_cast<uint32_t>(chunk.choice));
+  return proto;
+}
+
 v1::ChoiceEnd ToProto(ChoiceEndEvent event) {
   v1::ChoiceEnd proto;
   proto.set_choice(static_cast<uint32_t>(event.choice));
@@ -131,6 +154,9 @@ v1::End ToProto(const EndEvent& event) {
   timings.set_stalled(absl::ToDoubleSeconds(event.timings.stalled));
   for (const HookRowCount& rows : event.rows) {
     v1::HookRows& hook = *proto.add_rows();
+    if (rows.derived >= 0) {
+      hook.set_derived(static_cast<uint32_t>(rows.derived));
+    }
     hook.set_hook(ToProto(rows.hook));
     hook.set_rows(rows.rows);
   }

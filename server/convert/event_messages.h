@@ -13,7 +13,9 @@ namespace headrace {
 v1::Token ToProto(TokenEvent event, const Tokenizer* tokenizer);
 v1::PromptLogprobs ToProto(const PromptLogprobsEvent& event,
                            const Tokenizer* tokenizer);
+// Into `activations` or `derived` of a reply, as the chunk is.
 v1::ActivationChunk ToProto(ActivationChunk chunk);
+v1::Derived DerivedToProto(ActivationChunk chunk, const Tokenizer* tokenizer);
 v1::ChoiceEnd ToProto(ChoiceEndEvent event);
 v1::End ToProto(const EndEvent& event);
 

@@ -67,7 +67,7 @@ void FillHooks(const Request& request,
     v1::ResolvedHook& hook = *hooks.Add();
     hook.set_hook(ToProto(selection.hook));
     hook.set_width(
-        static_cast<uint32_t>(request.layout.Get(selection.hook).width));
+        static_cast<uint32_t>(request.layout.Get(-1, selection.hook).width));
     for (const int32_t layer : selection.layers) {
       if (layer >= 0) hook.add_layers(static_cast<uint32_t>(layer));
     }

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/convert/hook_selection.h"
 #include "server/convert/row_selection.h"
+#include "server/convert/vectors.h"
 
 namespace headrace {
 
@@ -16,11 +17,10 @@ namespace {
 
 constexpr int kMaxInterventions = 64;
 
-bool CheckFinite(float value, const std::string& field,
+void CheckFinite(float value, const std::string& field,
                  Violations& violations) {
-  if (std::isfinite(value)) return true;
+  if (std::isfinite(value)) return;
   violations.Add(field, absl::StrCat("must be finite; is ", value));
-  return false;
 }
 
 // The op of one intervention: its vector and number.
@@ -84,24 +84,11 @@ class OpResolver {
     }
   }
   bool SetVector(const v1::Vector& proto, const std::string& field) {
-    const std::string& bytes = proto.f32();
-    const auto wanted = static_cast<size_t>(width_) * sizeof(float);
-    if (bytes.size() != wanted) {
-      violations_.Add(
-          field + ".f32",
-          absl::StrCat("must hold ", width_, " float32 values in ", wanted,
-                       " bytes, as many as the hook is wide; has ",
-                       bytes.size(), " bytes"));
-      return false;
-    }
-    std::vector<float>& vector = intervention_.vector;
-    vector.resize(static_cast<size_t>(width_));
-    std::memcpy(vector.data(), bytes.data(), bytes.size());
-    const auto bad = std::find_if(vector.begin(), vector.end(),
-                                  [](float x) { return !std::isfinite(x); });
-    return bad == vector.end() ||
-           CheckFinite(*bad, Indexed(field + ".f32", bad - vector.begin()),
-                       violations_);
+    std::optional<std::vector<float>> vector =
+        ResolveVector(proto, field, width_, violations_);
+    if (!vector.has_value()) return false;
+    intervention_.vector = *std::move(vector);
+    return true;
   }
 
   const int64_t width_;

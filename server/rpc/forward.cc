@@ -26,7 +26,12 @@ struct ForwardTraits {
     } else if (auto* prompt = std::get_if<PromptLogprobsEvent>(&event)) {
       *response.mutable_logprobs() = ToProto(*prompt, tokenizer);
     } else if (auto* chunk = std::get_if<ActivationChunk>(&event)) {
-      *response.mutable_activations() = ToProto(std::move(*chunk));
+      if (chunk->derived >= 0) {
+        *response.mutable_derived() =
+            DerivedToProto(std::move(*chunk), tokenizer);
+      } else {
+        *response.mutable_activations() = ToProto(std::move(*chunk));
+      }
     } else if (auto* end = std::get_if<EndEvent>(&event)) {
       *response.mutable_end() = ToProto(*end);
     }

@@ -27,7 +27,12 @@ struct GenerateTraits {
     } else if (auto* prompt = std::get_if<PromptLogprobsEvent>(&event)) {
       *response.mutable_prompt_logprobs() = ToProto(*prompt, tokenizer);
     } else if (auto* chunk = std::get_if<ActivationChunk>(&event)) {
-      *response.mutable_activations() = ToProto(std::move(*chunk));
+      if (chunk->derived >= 0) {
+        *response.mutable_derived() =
+            DerivedToProto(std::move(*chunk), tokenizer);
+      } else {
+        *response.mutable_activations() = ToProto(std::move(*chunk));
+      }
     } else if (auto* choice = std::get_if<ChoiceEndEvent>(&event)) {
       *response.mutable_choice_end() = ToProto(std::move(*choice));
     } else if (auto* end = std::get_if<EndEvent>(&event)) {

@@ -14,11 +14,24 @@
 
 namespace headrace {
 
-// Keeps every row: (hook, layer, position) → values.
+// Keeps every row: (hook, layer, position) → values, and every derived row.
 class RowKeeper final : public CaptureSink {
  public:
   using Key = std::tuple<HookPoint, int32_t, int64_t>;
+  struct Derived {
+    std::vector<float> values;
+    std::vector<int32_t> ids;
+    bool operator==(const Derived&) const = default;
+  };
+  // (spec, layer, position)
+  using DerivedKey = std::tuple<int32_t, int32_t, int64_t>;
   void OnRow(const CapturedRow& row) override {
+    if (row.derived >= 0) {
+      derived[{row.derived, row.layer, row.position}] = {
+          {row.values.begin(), row.values.end()},
+          {row.ids.begin(), row.ids.end()}};
+      return;
+    }
     rows[{row.hook, row.layer, row.position}] = {row.values.begin(),
                                                  row.values.end()};
     ++calls;
@@ -28,6 +41,7 @@ class RowKeeper final : public CaptureSink {
     return rows.at({hook, layer, position});
   }
   std::map<Key, std::vector<float>> rows;
+  std::map<DerivedKey, Derived> derived;
   int64_t calls = 0;
 };
 

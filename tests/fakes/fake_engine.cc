@@ -276,6 +276,7 @@ void FakeEngine::EmitRows(Sequence& sequence, int64_t begin, int64_t end) {
       }
     }
   }
+  EmitDerived(sequence, begin, end);
   if (!plan.checks) return;
   for (int64_t position = begin; position < end; ++position) {
     if (!selected(position)) continue;
@@ -297,6 +298,36 @@ PositionLogprobs FakeEngine::LogprobsAt(const Sequence& sequence,
     logprobs.of_token_ids.push_back({id, -3.0f, 7});
   }
   return logprobs;
+}
+
+void FakeEngine::EmitDerived(const Sequence& sequence, int64_t begin,
+                             int64_t end) const {
+  const CapturePlan& plan = sequence.options.capture;
+  const auto prompt_length =
+      static_cast<int64_t>(sequence.options.prompt.size());
+  for (size_t k = 0; k < plan.derived.size(); ++k) {
+    const DerivedSpec& spec = plan.derived[k];
+    const DerivedShape shape =
+        ShapeOf(spec, {.num_layers = options_.num_layers, .num_heads = 2});
+    const std::vector<float> values(static_cast<size_t>(shape.values), 0.5f);
+    const std::vector<int32_t> ids(static_cast<size_t>(shape.ids), 65);
+    for (const int32_t layer : spec.where.layers) {
+      for (int64_t position = begin; position < end; ++position) {
+        const int32_t token = sequence.tokens[position];
+        if (!plan.rows.Selects(position, token, prompt_length)) continue;
+        sequence.options.capture_sink->OnRow(
+            {.derived = static_cast<int32_t>(k),
+             .hook = spec.where.hook,
+             .layer = layer,
+             .phase =
+                 position < prompt_length ? Phase::kPrompt : Phase::kGenerated,
+             .position = position,
+             .token = token,
+             .values = values,
+             .ids = ids});
+      }
+    }
+  }
 }
 
 void FakeEngine::CountEdits(Sequence& sequence, int64_t begin, int64_t end) {

@@ -94,6 +94,8 @@ class FakeEngine final : public Engine {
   absl::Status CheckSlice(const SequenceSlice& slice) const;
   SequenceResult RunSlice(const SequenceSlice& slice);
   void EmitRows(Sequence& sequence, int64_t begin, int64_t end);
+  // Every value 0.5, every id 65; no attributions.
+  void EmitDerived(const Sequence& sequence, int64_t begin, int64_t end) const;
   // Counts the rows that interventions would change; changes none.
   static void CountEdits(Sequence& sequence, int64_t begin, int64_t end);
   PositionLogprobs LogprobsAt(const Sequence& sequence, int64_t position,

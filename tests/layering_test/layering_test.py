@@ -39,10 +39,12 @@ ARROWS = {
         "engine/position", "engine/ops", "engine/kv_cache", "engine/rope",
         "engine/tensor", "engine/base",
     ),
-    # Captures and interventions know the hooks of the bus, not the model.
+    # Captures and interventions know the hooks of the bus and how to read them
+    # in tokens, not the model.
     "engine/capture": (
         "engine/model/hook_point.h", "engine/model/step_observer.h",
-        "engine/ops", "engine/tensor", "engine/base",
+        "engine/model/unembedding.h", "engine/sampling", "engine/ops",
+        "engine/tensor", "engine/base",
     ),
     "engine/architectures": (
         "engine/model", "engine/weights", "engine/ops", "engine/position",

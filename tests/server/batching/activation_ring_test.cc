@@ -32,7 +32,7 @@ CaptureLayout Layout(int64_t layers, CaptureDelivery delivery,
   }
   const std::vector<HookPointState> hooks = {
       {.hook = kHook, .width = kWidth, .capturable = true}};
-  return MakeCaptureLayout(plan, hooks, delivery, max_ring_bytes);
+  return MakeCaptureLayout(plan, hooks, {}, delivery, max_ring_bytes);
 }
 
 // Adds a row whose values are its position.

@@ -56,8 +56,9 @@ Request MakeRequest(const FakeEngine& engine, int64_t max_tokens) {
       {.hook = HookPoint::kResidPost, .layers = {0, 1}}};
   request.sequence.capture.rows.prompt.all = true;
   request.sequence.capture.rows.generated.all = true;
-  request.layout = MakeCaptureLayout(request.sequence.capture, engine.hooks(),
-                                     request.delivery, /*max_ring_bytes=*/1024);
+  request.layout =
+      MakeCaptureLayout(request.sequence.capture, engine.hooks(), {},
+                        request.delivery, /*max_ring_bytes=*/1024);
   return request;
 }
 

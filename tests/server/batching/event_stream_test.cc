@@ -21,7 +21,7 @@ CaptureLayout OneHook() {
   plan.hooks.push_back({.hook = kHook, .layers = {-1}});
   const std::vector<HookPointState> hooks = {
       {.hook = kHook, .width = 4, .capturable = true}};
-  return MakeCaptureLayout(plan, hooks, {.chunk_bytes = 16}, 1 << 10);
+  return MakeCaptureLayout(plan, hooks, {}, {.chunk_bytes = 16}, 1 << 10);
 }
 
 class EventStreamTest : public ::testing::Test {

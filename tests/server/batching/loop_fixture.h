@@ -119,7 +119,7 @@ class LoopFixture : public ::testing::Test {
     request.sequence.capture.rows.prompt.all = true;
     request.sequence.capture.rows.generated.all = true;
     request.layout =
-        MakeCaptureLayout(request.sequence.capture, engine_->hooks(),
+        MakeCaptureLayout(request.sequence.capture, engine_->hooks(), {},
                           request.delivery, max_ring_bytes);
   }
 
