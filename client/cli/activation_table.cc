@@ -1,5 +1,6 @@
 #include "client/cli/activation_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -11,25 +12,75 @@ namespace headrace::cli {
 namespace {
 
 int64_t ValueBytes(v1::WireDtype dtype) {
-  return dtype == v1::WIRE_DTYPE_F32 ? 4 : 2;
+  switch (dtype) {
+    case v1::WIRE_DTYPE_F32:
+      return 4;
+    case v1::WIRE_DTYPE_BF16:
+    case v1::WIRE_DTYPE_F16:
+      return 2;
+    case v1::WIRE_DTYPE_INT8:
+      return 1;
+    default:
+      return 0;  // not known here
+  }
 }
 
-// Widening is exact.
+template <typename T>
+T Load(const char* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+float LoadValue(const char* bytes, v1::WireDtype dtype) {
+  switch (dtype) {
+    case v1::WIRE_DTYPE_BF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(Load<uint16_t>(bytes))
+                                  << 16);
+    case v1::WIRE_DTYPE_F16:
+      return static_cast<float>(Load<_Float16>(bytes));
+    case v1::WIRE_DTYPE_INT8:
+      return static_cast<float>(Load<int8_t>(bytes));
+    default:
+      return Load<float>(bytes);
+  }
+}
+
+// Appends the chunk's rows; widening is exact.
 void Decode(const v1::ActivationChunk& chunk, std::vector<float>& out) {
-  const std::string& data = chunk.data();
-  const size_t count =
-      data.size() / static_cast<size_t>(ValueBytes(chunk.dtype()));
   const size_t begin = out.size();
-  out.resize(begin + count);
-  if (chunk.dtype() == v1::WIRE_DTYPE_F32) {
-    std::memcpy(out.data() + begin, data.data(), data.size());
-    return;
+  const size_t width = chunk.width();
+  const auto bytes = static_cast<size_t>(ValueBytes(chunk.dtype()));
+  out.resize(begin + chunk.row_count() * width);
+  float* values = out.data() + begin;
+  for (size_t i = 0; i < chunk.row_count() * width; ++i) {
+    values[i] = LoadValue(chunk.data().data() + i * bytes, chunk.dtype());
   }
-  for (size_t i = 0; i < count; ++i) {
-    uint16_t half = 0;
-    std::memcpy(&half, data.data() + 2 * i, 2);
-    out[begin + i] = std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+  if (chunk.dtype() != v1::WIRE_DTYPE_INT8) return;
+  for (size_t i = 0; i < chunk.row_count() * width; ++i) {
+    values[i] *= chunk.scales(static_cast<int>(i / width));
   }
+  for (int i = 0; i < chunk.outlier_rows_size(); ++i) {
+    values[chunk.outlier_rows(i) * width + chunk.outlier_dimensions(i)] =
+        chunk.outlier_values(i);
+  }
+}
+
+// What INT8 rows need beside their data.
+absl::Status CheckScales(const v1::ActivationChunk& chunk) {
+  const bool complete =
+      chunk.scales_size() == static_cast<int>(chunk.row_count()) &&
+      chunk.outlier_dimensions_size() == chunk.outlier_rows_size() &&
+      chunk.outlier_values_size() == chunk.outlier_rows_size() &&
+      std::all_of(chunk.outlier_rows().begin(), chunk.outlier_rows().end(),
+                  [&](uint32_t row) { return row < chunk.row_count(); }) &&
+      std::all_of(
+          chunk.outlier_dimensions().begin(), chunk.outlier_dimensions().end(),
+          [&](uint32_t dimension) { return dimension < chunk.width(); });
+  if (complete) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("activation chunk ", chunk.sequence_number(),
+                   ": its scales or outliers do not fit its rows"));
 }
 
 absl::Status CheckChunk(const v1::ActivationChunk& chunk,
@@ -39,10 +90,10 @@ absl::Status CheckChunk(const v1::ActivationChunk& chunk,
         absl::StrCat("activation chunk ", chunk.sequence_number(),
                      " came where ", expected_number, " was due"));
   }
-  if (chunk.dtype() != v1::WIRE_DTYPE_F32 &&
-      chunk.dtype() != v1::WIRE_DTYPE_BF16) {
-    return absl::UnimplementedError(absl::StrCat(
-        "this client does not read ", v1::WireDtype_Name(chunk.dtype())));
+  if (ValueBytes(chunk.dtype()) == 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("this client does not read the wire type ",
+                     static_cast<int>(chunk.dtype())));
   }
   const auto expected_bytes = static_cast<size_t>(
       ValueBytes(chunk.dtype()) * chunk.row_count() * chunk.width());
@@ -57,6 +108,7 @@ absl::Status CheckChunk(const v1::ActivationChunk& chunk,
     return absl::DataLossError(absl::StrCat(
         "activation chunk ", chunk.sequence_number(), ": wrong checksum"));
   }
+  if (chunk.dtype() == v1::WIRE_DTYPE_INT8) return CheckScales(chunk);
   return absl::OkStatus();
 }
 

@@ -32,12 +32,10 @@ void ActivationRing::Add(int32_t choice, const CapturedRow& row) {
   const HookLayout& hook = layout_.Get(row.derived, row.hook);
   ActivationChunk& chunk = UnfinishedChunk(key, hook);
   const size_t begin = chunk.data.size();
-  const NarrowingLoss loss = AppendWireRow(row.values, hook.dtype, chunk.data);
+  AppendWireRow(row.values, chunk);
   chunk.ids.insert(chunk.ids.end(), row.ids.begin(), row.ids.end());
   chunk.positions.push_back(row.position);
   chunk.tokens.push_back(row.token);
-  chunk.max_abs_error = std::max(chunk.max_abs_error, loss.max_abs_error);
-  chunk.overflow_count += loss.overflow_count;
   chunk.crc32c = static_cast<uint32_t>(
       absl::ExtendCrc32c(absl::crc32c_t{chunk.crc32c},
                          absl::string_view(chunk.data).substr(begin)));

@@ -34,7 +34,7 @@ HookLayout LayoutOfDerived(size_t index, const DerivedSpec& spec,
   HookLayout layout{.derived = static_cast<int32_t>(index), .hook = rows.hook};
   layout.num_layers = static_cast<int64_t>(rows.layers.size());
   layout.width = shape.values;
-  layout.row_bytes = shape.values * WireBytes(WireDtype::kF32) +
+  layout.row_bytes = WireRowBytes(WireDtype::kF32, shape.values) +
                      shape.ids * static_cast<int64_t>(sizeof(int32_t));
   return layout;
 }
@@ -62,7 +62,7 @@ CaptureLayout MakeCaptureLayout(const CapturePlan& plan,
     hook.num_layers = static_cast<int64_t>(selection.layers.size());
     hook.dtype = delivery.dtype;
     hook.width = WidthOf(selection.hook, hooks);
-    hook.row_bytes = hook.width * WireBytes(delivery.dtype);
+    hook.row_bytes = WireRowBytes(delivery.dtype, hook.width);
   }
   for (size_t i = 0; i < plan.derived.size(); ++i) {
     layout.hooks.push_back(LayoutOfDerived(i, plan.derived[i], dimensions));

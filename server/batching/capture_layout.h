@@ -15,10 +15,23 @@
 namespace headrace {
 
 // Element type of rows on the wire.
-enum class WireDtype : uint8_t { kF32, kBF16 };
+enum class WireDtype : uint8_t { kF32, kBF16, kF16, kInt8 };
 
-constexpr int64_t WireBytes(WireDtype dtype) {
-  return dtype == WireDtype::kF32 ? 4 : 2;
+// Values of an int8 row that may travel beside it, exactly.
+inline constexpr int64_t kMaxRowOutliers = 8;
+
+// Bytes of a row on the wire, at the most.
+constexpr int64_t WireRowBytes(WireDtype dtype, int64_t width) {
+  switch (dtype) {
+    case WireDtype::kF32:
+      return 4 * width;
+    case WireDtype::kBF16:
+    case WireDtype::kF16:
+      return 2 * width;
+    case WireDtype::kInt8:  // scale; outliers with their row and dimension
+      return width + 4 + 12 * kMaxRowOutliers;
+  }
+  return 0;
 }
 
 // What happens when the reader is slower than the model.

@@ -40,6 +40,13 @@ struct TokenEvent {
   std::optional<PositionLogprobs> logprobs;  // when asked for
 };
 
+// A value that an int8 row does not hold.
+struct RowOutlier {
+  int32_t row = 0;  // of the chunk
+  int32_t dimension = 0;
+  float value = 0;
+};
+
 // Rows of one hook and layer, or of a quantity derived from them.
 struct ActivationChunk {
   int32_t choice = 0;
@@ -51,8 +58,10 @@ struct ActivationChunk {
   int64_t width = 0;
   std::vector<int64_t> positions;  // one per row
   std::vector<int32_t> tokens;
-  std::string data;          // rows x width values, little-endian
-  std::vector<int32_t> ids;  // of a derived quantity that has them
+  std::string data;                  // rows x width values, little-endian
+  std::vector<int32_t> ids;          // of a derived quantity that has them
+  std::vector<float> scales;         // kInt8: one per row
+  std::vector<RowOutlier> outliers;  // kInt8
   uint32_t crc32c = 0;
   int64_t sequence_number = 0;  // of the stream's chunks, without a gap
   float max_abs_error = 0;      // of narrowing

@@ -2,23 +2,21 @@
 #ifndef HEADRACE_SERVER_BATCHING_WIRE_ROWS_H_
 #define HEADRACE_SERVER_BATCHING_WIRE_ROWS_H_
 
-#include <cstdint>
 #include <span>
-#include <string>
 
-#include "server/batching/capture_layout.h"
+#include "server/batching/events.h"
 
 namespace headrace {
 
-// What narrowing lost.
-struct NarrowingLoss {
-  float max_abs_error = 0;     // of values that stayed finite
-  int64_t overflow_count = 0;  // finite values that became infinite
-};
-
-// Appends `values`, little-endian, rounded to nearest even.
-NarrowingLoss AppendWireRow(std::span<const float> values, WireDtype dtype,
-                            std::string& data);
+// Appends a row to `chunk`, little-endian, rounded to nearest even, as
+// chunk.dtype says, and notes what narrowing lost.
+//
+// kInt8: value = scale * q with |q| <= 127 and the scale of the row's largest
+// value. Up to kMaxRowOutliers values that are more than 6 times the root mean
+// square of those below them travel as they are, so that one dimension of 10^4
+// does not wipe out the others; their q is 0. Values that are not finite are
+// outliers too; a row with more of them counts them as overflow and sends 0.
+void AppendWireRow(std::span<const float> values, ActivationChunk& chunk);
 
 }  // namespace headrace
 

@@ -17,11 +17,19 @@ constexpr uint32_t kMinChunkBytes = 4 << 10;
 constexpr uint32_t kMaxChunkBytes = 2 << 20;
 
 std::optional<WireDtype> ToWireDtype(v1::WireDtype dtype) {
-  if (dtype == v1::WIRE_DTYPE_BF16) return WireDtype::kBF16;
-  if (dtype == v1::WIRE_DTYPE_F32 || dtype == v1::WIRE_DTYPE_UNSPECIFIED) {
-    return WireDtype::kF32;
+  switch (dtype) {
+    case v1::WIRE_DTYPE_UNSPECIFIED:
+    case v1::WIRE_DTYPE_F32:
+      return WireDtype::kF32;
+    case v1::WIRE_DTYPE_BF16:
+      return WireDtype::kBF16;
+    case v1::WIRE_DTYPE_F16:
+      return WireDtype::kF16;
+    case v1::WIRE_DTYPE_INT8:
+      return WireDtype::kInt8;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::optional<SlowReaderPolicy> ToPolicy(v1::SlowReaderPolicy policy) {
@@ -44,10 +52,9 @@ CaptureDelivery ResolveDelivery(const v1::CaptureSpec& proto,
   if (const auto dtype = ToWireDtype(proto.dtype())) {
     delivery.dtype = *dtype;
   } else {
-    const std::string name = v1::WireDtype_Name(proto.dtype());
     violations.Add("capture.dtype",
-                   "must be WIRE_DTYPE_F32 or WIRE_DTYPE_BF16; is " +
-                       (name.empty() ? std::to_string(proto.dtype()) : name));
+                   absl::StrCat("must be a WireDtype; is ",
+                                static_cast<int>(proto.dtype())));
   }
   if (const auto policy = ToPolicy(proto.policy())) {
     delivery.policy = *policy;

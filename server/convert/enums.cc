@@ -30,6 +30,10 @@ v1::WireDtype ToProto(WireDtype dtype) {
       return v1::WIRE_DTYPE_F32;
     case WireDtype::kBF16:
       return v1::WIRE_DTYPE_BF16;
+    case WireDtype::kF16:
+      return v1::WIRE_DTYPE_F16;
+    case WireDtype::kInt8:
+      return v1::WIRE_DTYPE_INT8;
   }
   return v1::WIRE_DTYPE_UNSPECIFIED;
 }

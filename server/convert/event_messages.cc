@@ -103,6 +103,12 @@ v1::ActivationChunk ToProto(ActivationChunk chunk) {
   proto.set_choice(static_cast<uint32_t>(chunk.choice));
   proto.set_max_abs_error(chunk.max_abs_error);
   proto.set_overflow_count(chunk.overflow_count);
+  proto.mutable_scales()->Assign(chunk.scales.begin(), chunk.scales.end());
+  for (const RowOutlier& outlier : chunk.outliers) {
+    proto.add_outlier_rows(static_cast<uint32_t>(outlier.row));
+    proto.add_outlier_dimensions(static_cast<uint32_t>(outlier.dimension));
+    proto.add_outlier_values(outlier.value);
+  }
   return proto;
 }
 

@@ -72,7 +72,7 @@ v1::HookPointInfo DescribeHook(const HookPointState& state,
   proto.set_writable(state.writable);
   proto.set_refusal(state.refusal);
   proto.set_bytes_per_row(
-      static_cast<uint32_t>(state.width * WireBytes(WireDtype::kF32)));
+      static_cast<uint32_t>(WireRowBytes(WireDtype::kF32, state.width)));
   proto.set_transformer_lens(std::string(info.transformer_lens));
   proto.set_llama_cpp(std::string(info.llama_cpp));
   proto.set_hugging_face(std::string(info.hugging_face));

@@ -41,6 +41,36 @@ TEST(ActivationTableTest, KeepsRowsByHookAndLayer) {
   EXPECT_THAT(array->positions, ElementsAre(3));
 }
 
+TEST(ActivationTableTest, ReadsEveryWireType) {
+  v1::ActivationChunk halves = Chunk(v1::HOOK_POINT_EMBED, 0, {0, 0});
+  const auto set_data = [](v1::ActivationChunk& chunk, std::string data) {
+    chunk.set_data(std::move(data));
+    chunk.set_crc32c(static_cast<uint32_t>(absl::ComputeCrc32c(chunk.data())));
+  };
+  halves.set_dtype(v1::WIRE_DTYPE_F16);  // 1.5, -2
+  set_data(halves, std::string("\x00\x3E\x00\xC0", 4));
+  v1::ActivationChunk int8 = Chunk(v1::HOOK_POINT_RESID_POST, 1, {0, 0});
+  int8.set_dtype(v1::WIRE_DTYPE_INT8);
+  set_data(int8, std::string("\xFE\x00", 2));
+  int8.add_scales(0.5f);
+  int8.add_outlier_rows(0);
+  int8.add_outlier_dimensions(1);
+  int8.add_outlier_values(20000);
+  v1::ActivationChunk broken = int8;
+  broken.set_sequence_number(2);
+  broken.set_outlier_dimensions(0, 2);
+
+  ActivationTable table;
+  ASSERT_TRUE(table.Add(halves).ok());
+  ASSERT_TRUE(table.Add(int8).ok());
+
+  EXPECT_THAT(table.Find(v1::HOOK_POINT_EMBED, 0)->values,
+              ElementsAre(1.5f, -2));
+  EXPECT_THAT(table.Find(v1::HOOK_POINT_RESID_POST, 0)->values,
+              ElementsAre(-1, 20000));
+  EXPECT_THAT(std::string(table.Add(broken).message()), HasSubstr("outliers"));
+}
+
 TEST(ActivationTableTest, DamagedAndMissingChunksAreNoticed) {
   ActivationTable table;
   v1::ActivationChunk damaged = Chunk(v1::HOOK_POINT_EMBED, 0, {1, 2});

@@ -183,33 +183,5 @@ TEST(ActivationRingTest, ClearGivesEveryByteBack) {
   EXPECT_FALSE(ring.HasChunk());
 }
 
-TEST(WireRowsTest, F32KeepsEveryBit) {
-  const std::vector<float> values = {1.5f, -0.0f,
-                                     std::numeric_limits<float>::quiet_NaN()};
-  std::string data;
-
-  const NarrowingLoss loss = AppendWireRow(values, WireDtype::kF32, data);
-
-  EXPECT_EQ(std::memcmp(data.data(), values.data(), 12), 0);
-  EXPECT_EQ(loss.max_abs_error, 0);
-  EXPECT_EQ(loss.overflow_count, 0);
-}
-
-TEST(WireRowsTest, BFloat16SaysWhatItLost) {
-  const float largest = std::numeric_limits<float>::max();
-  const std::vector<float> values = {1.0f, 1.00390625f, largest, INFINITY};
-  std::string data;
-
-  const NarrowingLoss loss = AppendWireRow(values, WireDtype::kBF16, data);
-
-  ASSERT_THAT(data, SizeIs(8));
-  uint16_t first = 0;
-  std::memcpy(&first, data.data(), 2);
-  EXPECT_EQ(first, 0x3F80);
-  // 1 + 2^-8 lies between 1 and 1 + 2^-7, and goes to the even one.
-  EXPECT_EQ(loss.max_abs_error, 0.00390625f);
-  EXPECT_EQ(loss.overflow_count, 1) << "the infinity was one before";
-}
-
 }  // namespace
 }  // namespace headrace

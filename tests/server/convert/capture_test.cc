@@ -180,7 +180,7 @@ TEST_F(CaptureTest, PositionsOutsideTheirPhaseAreRefused) {
 TEST_F(CaptureTest, UnsupportedDeliveryIsRefused) {
   AddHook(v1::HOOK_POINT_EMBED);
   capture().mutable_rows()->mutable_prompt()->set_all(true);
-  capture().set_dtype(v1::WIRE_DTYPE_INT8);
+  capture().set_dtype(static_cast<v1::WireDtype>(9));
   capture().set_policy(static_cast<v1::SlowReaderPolicy>(9));
   capture().set_chunk_bytes(100);
 
