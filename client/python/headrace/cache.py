@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -77,6 +77,60 @@ class ActivationCache(Mapping[str, np.ndarray]):
                              "mlp_out and resid_post, in f32")
         return checked
 
+    def accumulated_resid(self, layer: Optional[int] = None, *, incl_mid: bool = False, apply_ln: bool = False,
+                          return_labels: bool = False) -> Any:
+        """The residual stream as it grows: [components, rows, hidden_size].
+
+        As TransformerLens's: resid_pre of the layers before `layer` (and
+        resid_mid after each with incl_mid), then resid_pre of `layer`, or
+        resid_post of the last one when it is None. apply_ln divides by the
+        captured scale of the final norm.
+        """
+        last = self._num_layers() if layer is None else layer
+        names, labels = [], []
+        for l in range(last):
+            names.append(f"blocks.{l}.hook_resid_pre")
+            labels.append(f"{l}_pre")
+            if incl_mid:
+                names.append(f"blocks.{l}.hook_resid_mid")
+                labels.append(f"{l}_mid")
+        names.append(f"blocks.{last - 1}.hook_resid_post" if layer is None else f"blocks.{last}.hook_resid_pre")
+        labels.append("final_post" if layer is None else f"{last}_pre")
+        return self._stack(names, labels, apply_ln, return_labels)
+
+    def decompose_resid(self, layer: Optional[int] = None, *, mode: str = "all", apply_ln: bool = False,
+                        return_labels: bool = False) -> Any:
+        """What was written on the residual stream: [components, rows, hidden_size].
+
+        As TransformerLens's: the embedding, then attn_out and mlp_out of the
+        layers before `layer` (all when it is None). mode "attn" or "mlp" keeps
+        those writes alone. With mode "all" the sum is the residual stream.
+        """
+        if mode not in ("all", "attn", "mlp"):
+            raise ValueError(f"mode is {mode!r}; it is 'all', 'attn' or 'mlp'")
+        names, labels = [], []
+        if mode == "all":
+            names += [name for name in ("hook_embed", "hook_pos_embed") if name == "hook_embed" or name in self]
+            labels += ["embed", "pos_embed"][:len(names)]
+        for l in range(self._num_layers() if layer is None else layer):
+            for part in ("attn", "mlp"):
+                if mode in ("all", part):
+                    names.append(f"blocks.{l}.hook_{part}_out")
+                    labels.append(f"{l}_{part}_out")
+        return self._stack(names, labels, apply_ln, return_labels)
+
+    def _num_layers(self) -> int:
+        layers = [int(match[1]) for match in map(re.compile(r"blocks\.(\d+)\.").match, self._arrays) if match]
+        if not layers:
+            raise ValueError("no layer was captured")
+        return max(layers) + 1
+
+    def _stack(self, names: List[str], labels: List[str], apply_ln: bool, return_labels: bool) -> Any:
+        stack = np.stack([self[name] for name in names])
+        if apply_ln:
+            stack = stack / self["ln_final.hook_scale"]
+        return (stack, labels) if return_labels else stack
+
     def _verify_one(self, before: str, write: str, after: str) -> int:
         total = self[before] + self[write]
         wrong = np.argwhere(total != self[after])
@@ -119,11 +173,18 @@ class CacheBuilder:
 
 
 def _to_float32(chunk: activations_pb2.ActivationChunk) -> np.ndarray:
-    """[row_count, width] float32; BF16 is widened exactly."""
+    """[row_count, width] float32; widening is exact."""
     shape = (chunk.row_count, chunk.width)
     if chunk.dtype == activations_pb2.WIRE_DTYPE_F32:
         return np.frombuffer(chunk.data, "<f4").astype(np.float32).reshape(shape)
     if chunk.dtype == activations_pb2.WIRE_DTYPE_BF16:
         bits = np.frombuffer(chunk.data, "<u2").astype(np.uint32) << 16
         return bits.view(np.float32).reshape(shape)
+    if chunk.dtype == activations_pb2.WIRE_DTYPE_F16:
+        return np.frombuffer(chunk.data, "<f2").astype(np.float32).reshape(shape)
+    if chunk.dtype == activations_pb2.WIRE_DTYPE_INT8:
+        values = np.frombuffer(chunk.data, np.int8).astype(np.float32).reshape(shape)
+        values *= np.array(chunk.scales, np.float32)[:, None]
+        values[list(chunk.outlier_rows), list(chunk.outlier_dimensions)] = chunk.outlier_values
+        return values
     raise ValueError(f"this client does not read {activations_pb2.WireDtype.Name(chunk.dtype)}")
