@@ -1,4 +1,9 @@
 """Text and residual activations of language models, from a headrace server."""
+import os
+
+# gRPC reads it when it is imported first: without, the child of a fork hangs or fails.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
+
 from headrace.cache import ActivationCache, RowTable, VerificationError
 from headrace.client import Client
 from headrace.errors import (
@@ -12,11 +17,11 @@ from headrace.errors import (
     StoppedError,
     UnavailableError,
 )
-from headrace.events import ChoiceEnd, End, Event, Header, PromptLogprobs, Token
+from headrace.events import ChoiceEnd, End, Event, EventStream, Header, PromptLogprobs, Token
 
 __all__ = [
-    "ActivationCache", "ChoiceEnd", "Client", "DataLossError", "End", "Event", "FieldViolation", "Header",
-    "HeadraceError", "InternalError", "InvalidArgumentError", "NotFoundError", "PromptLogprobs",
+    "ActivationCache", "ChoiceEnd", "Client", "DataLossError", "End", "Event", "EventStream", "FieldViolation",
+    "Header", "HeadraceError", "InternalError", "InvalidArgumentError", "NotFoundError", "PromptLogprobs",
     "ResourceExhaustedError", "RowTable", "StoppedError", "Token", "UnavailableError", "VerificationError",
 ]
 __version__ = "0.1.0"

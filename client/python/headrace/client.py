@@ -1,19 +1,20 @@
 """The client: one channel to one server."""
 from __future__ import annotations
 
-import os
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+import json
+import operator
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import grpc
 import numpy as np
 
-from headrace import errors
 from headrace.cache import ActivationCache, CacheBuilder
-from headrace.events import ActivationChunk, End, Event, Token, ChoiceEnd, unwrap
+from headrace.connection import Connection, Stubs
+from headrace.events import ActivationChunk, ChoiceEnd, End, EventStream, Token
 from headrace.hooks import HookNames, Layers
-from headrace.v1 import activations_pb2, generation_pb2, inference_pb2_grpc, models_pb2
+from headrace.v1 import activations_pb2, generation_pb2, models_pb2
 
-Prompt = Union[str, Sequence[int], Sequence[Dict[str, Any]]]
+Prompt = Union[str, Sequence[int], Sequence[Mapping[str, Any]]]
 
 _SAMPLING = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "presence_penalty",
              "frequency_penalty", "logit_bias", "allowed_token_ids", "seed", "n"}
@@ -26,8 +27,9 @@ _DTYPES = {"f32": activations_pb2.WIRE_DTYPE_F32, "bf16": activations_pb2.WIRE_D
 class Client:
     """A client of the server at `address` ("localhost:50051").
 
-    Thread-safe. Use it as a context manager, or call close(). After a fork the
-    child opens a channel of its own.
+    Thread-safe. Use it as a context manager, or call close(). Parent and child
+    may both use it after a fork; with grpcio before 1.54, a fork ends the calls
+    that run.
     """
 
     def __init__(self, address: str, *, model: str = "", timeout: Optional[float] = None,
@@ -37,27 +39,19 @@ class Client:
         self._timeout = timeout
         self._credentials = credentials
         self._hook_names: Optional[HookNames] = None
-        self._connect()
+        self._connection = Connection(self._open_channel)
 
-    def _connect(self) -> None:
+    def _open_channel(self) -> grpc.Channel:
         options: List[Tuple[str, int]] = []
         host = self._address.rsplit(":", 1)[0]
         if host in ("localhost", "[::1]") or host.startswith("127."):
             options.append(("grpc.enable_http_proxy", 0))
         if self._credentials is None:
-            self._channel = grpc.insecure_channel(self._address, options)
-        else:
-            self._channel = grpc.secure_channel(self._address, self._credentials, options)
-        self._pid = os.getpid()
-        self._inference = inference_pb2_grpc.InferenceServiceStub(self._channel)
-        self._models = inference_pb2_grpc.ModelServiceStub(self._channel)
-
-    def _after_fork(self) -> None:
-        if self._pid != os.getpid():
-            self._connect()
+            return grpc.insecure_channel(self._address, options)
+        return grpc.secure_channel(self._address, self._credentials, options)
 
     def close(self) -> None:
-        self._channel.close()
+        self._connection.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -65,44 +59,43 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(self, method: Any, request: Any) -> Any:
+    def _call(self, method: Callable[[Stubs], Any], request: Any) -> Any:
+        call, stubs = self._connection.start(lambda stubs: method(stubs).future(request, timeout=self._timeout))
         try:
-            return method(request, timeout=self._timeout)
+            return call.result()
+        except grpc.FutureCancelledError:
+            raise stubs.error(call) from None
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise stubs.error(error) from None
 
     def get_model(self) -> models_pb2.Model:
         """What the server serves."""
-        self._after_fork()
-        return self._call(self._models.GetModel, models_pb2.GetModelRequest(model=self._model)).model
+        return self._call(lambda stubs: stubs.models.GetModel, models_pb2.GetModelRequest(model=self._model)).model
 
     def list_hook_points(self) -> List[models_pb2.HookPointInfo]:
-        self._after_fork()
         request = models_pb2.ListHookPointsRequest(model=self._model)
-        return list(self._call(self._models.ListHookPoints, request).hooks)
+        return list(self._call(lambda stubs: stubs.models.ListHookPoints, request).hooks)
 
     def tokenize(self, text: str, *, add_special_tokens: Optional[bool] = None,
                  parse_special: bool = False) -> List[int]:
         """Exactly the ids that generate() would run."""
-        self._after_fork()
         request = generation_pb2.TokenizeRequest(model=self._model, texts=[_checked("text", text).encode()],
                                                  add_special_tokens=add_special_tokens, parse_special=parse_special)
-        return list(self._call(self._inference.Tokenize, request).results[0].ids)
+        return list(self._call(lambda stubs: stubs.inference.Tokenize, request).results[0].ids)
 
     def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        self._after_fork()
         request = generation_pb2.DetokenizeRequest(model=self._model, ids=ids, skip_special_tokens=skip_special_tokens)
-        return self._call(self._inference.Detokenize, request).text
+        return self._call(lambda stubs: stubs.inference.Detokenize, request).text
 
-    def generate(self, prompt: Prompt, **options: Any) -> Iterator[Event]:
+    def generate(self, prompt: Prompt, **options: Any) -> EventStream:
         """Events of one call, as they come: Header, Token…, ChoiceEnd, End.
 
-        `prompt` is text, token ids, or chat messages ({"role", "content"}).
+        `prompt` is text, token ids, or chat messages ({"role", "content"}, and
+        "name", "tool_calls", "tool_call_id" where they apply).
         Options are the fields of SamplingParams, StopConditions and
         GenerateRequest by name, and `capture`, `context_extension`, `logprobs`,
-        `cache` as messages. Closing the iterator cancels the call.
+        `cache` as messages. Leaving or closing the iterator cancels the call.
         """
-        self._after_fork()
         return self._stream(self._request(prompt, options))
 
     def generate_text(self, prompt: Prompt, **options: Any) -> str:
@@ -119,7 +112,6 @@ class Client:
         rows; every prompt row when it is None. max_tokens is 0 by default: no
         sampling.
         """
-        self._after_fork()
         if dtype not in _DTYPES:
             raise ValueError(f"dtype is {dtype!r}; it is one of {', '.join(_DTYPES)}")
         if self._hook_names is None:
@@ -141,9 +133,9 @@ class Client:
         cache = builder.build(end.checks if checks and end is not None else None)
         return cache["logits"], cache
 
-    def _stream(self, request: generation_pb2.GenerateRequest) -> Iterator[Event]:
-        call = self._inference.Generate(request, timeout=self._timeout)
-        return _events(call)
+    def _stream(self, request: generation_pb2.GenerateRequest) -> EventStream:
+        call, stubs = self._connection.start(lambda stubs: stubs.inference.Generate(request, timeout=self._timeout))
+        return EventStream(call, stubs.error)
 
     def _request(self, prompt: Prompt, options: Dict[str, Any]) -> generation_pb2.GenerateRequest:
         request = generation_pb2.GenerateRequest(model=self._model)
@@ -154,8 +146,6 @@ class Client:
             if name in _SAMPLING:
                 _set(request.sampling, name, value)
             elif name in _STOP:
-                if name == "stop_strings":
-                    value = [_checked(f"stop_strings[{i}]", text) for i, text in enumerate(value)]
                 _set(request.stop, name, value)
             elif name in _REQUEST:
                 _set(request, name, value)
@@ -166,42 +156,44 @@ class Client:
         return request
 
 
-def _events(call: Any) -> Iterator[Event]:
-    """The events of a call that is running already; cancels it when closed."""
-    try:
-        for response in call:
-            yield unwrap(response)
-    except grpc.RpcError as error:
-        raise errors.from_rpc_error(error) from None
-    finally:
-        call.cancel()
-
-
 def _checked(name: str, text: str) -> str:
     """Refuses what UTF-8 cannot carry, before any call."""
-    for position, character in enumerate(text):
-        if 0xD800 <= ord(character) <= 0xDFFF:
-            raise ValueError(f"{name} holds a lone surrogate (U+{ord(character):04X}) at position {position}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} holds a lone surrogate (U+{ord(text[error.start]):04X}) "
+                         f"at position {error.start}") from None
     return text
 
 
 def _set(message: Any, name: str, value: Any) -> None:
-    descriptor = message.DESCRIPTOR.fields_by_name[name]
-    if descriptor.label != descriptor.LABEL_REPEATED:
-        setattr(message, name, value)
-    elif isinstance(value, dict):
+    if message.DESCRIPTOR.fields_by_name[name].label != message.DESCRIPTOR.fields_by_name[name].LABEL_REPEATED:
+        setattr(message, name, _checked(name, value) if isinstance(value, str) else value)
+    elif isinstance(value, Mapping):
         getattr(message, name).update(value)
+    elif isinstance(value, str):
+        raise TypeError(f"{name} is a string; it takes a list")
     else:
-        getattr(message, name).extend(value)
+        getattr(message, name).extend(
+            _checked(f"{name}[{i}]", v) if isinstance(v, str) else v for i, v in enumerate(value))
 
 
 def _set_prompt(request: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
     if isinstance(prompt, str):
         request.text = _checked("prompt", prompt)
-    elif prompt and isinstance(prompt[0], dict):
+    elif len(prompt) and isinstance(prompt[0], Mapping):
         for i, message in enumerate(prompt):
-            content = _checked(f"prompt[{i}].content", message["content"])
-            request.chat.messages.add(role=message["role"], content=content)
+            _set_message(request.chat.messages.add(), f"prompt[{i}]", message)
     else:
         request.tokens.SetInParent()
-        request.tokens.ids.extend(int(token) for token in prompt)
+        request.tokens.ids.extend(operator.index(token) for token in prompt)
+
+
+def _set_message(chat_message: generation_pb2.ChatMessage, where: str, message: Mapping[str, Any]) -> None:
+    for key, value in message.items():
+        if key == "tool_calls":
+            chat_message.tool_calls_json = json.dumps(value)
+        elif key in ("role", "content", "name", "tool_call_id"):
+            setattr(chat_message, key, _checked(f"{where}.{key}", value))
+        else:
+            raise ValueError(f"{where} has no field {key!r}")

@@ -1,8 +1,17 @@
 """The package against a running server."""
+import ctypes
+import gc
+import io
+import pathlib
+import re
+import threading
+import warnings
+
 import numpy as np
 import pytest
 
 import headrace
+from headrace.v1 import activations_pb2
 
 TOKENS = [75, 104, 111, 20, 31]
 
@@ -54,21 +63,66 @@ def test_verify_names_the_row_that_fails(client):
         cache.verify()
 
 
-def test_arrays_are_float32_writable_and_owned(client):
-    _, exact = client.run_with_cache(TOKENS, hooks=["resid_post"])
-    _, narrow = client.run_with_cache(TOKENS, hooks=["resid_post"], dtype="bf16")
-    for cache in (exact, narrow):
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_arrays_are_the_callers_own(client, dtype):
+    # city96/ComfyUI-GGUF#232, curt-tigges/crosslayer-coding#30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, cache = client.run_with_cache(TOKENS, hooks=["resid_post"], dtype=dtype)
         array = cache["blocks.0.hook_resid_post"]
         assert array.dtype == np.float32 and array.flags.c_contiguous
-        assert array.flags.writeable and array.flags.owndata
+        assert array.flags.writeable and array.flags.owndata and array.base is None
+        before = array.copy()
+        array += 1
+        np.testing.assert_array_equal(array, before + 1)
+        file = io.BytesIO()
+        np.savez(file, **cache)
+        file.seek(0)
+        np.testing.assert_array_equal(np.load(file)["blocks.0.hook_resid_post"], array)
+
+
+def test_bf16_is_widened_exactly(client):
+    _, exact = client.run_with_cache(TOKENS, hooks=["resid_post"])
+    _, narrow = client.run_with_cache(TOKENS, hooks=["resid_post"], dtype="bf16")
     # Rounding to eight bits, to nearest.
     bits = exact["blocks.0.hook_resid_post"].view(np.uint32)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
     np.testing.assert_array_equal(narrow["blocks.0.hook_resid_post"].view(np.uint32), rounded)
+    with pytest.raises(ValueError, match="dtype is 'int8'; it is one of f32, bf16"):
+        client.run_with_cache(TOKENS, dtype="int8")
+
+
+def resident_bytes():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def test_one_array_does_not_keep_the_others(client):
+    # erfanzar/EasyDeL#269
+    before = resident_bytes()
+    _, cache = client.run_with_cache([5] * 200, hooks=["resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post"])
+    total = sum(array.nbytes for array in cache.values())
+    assert resident_bytes() - before > total / 2
+    kept = cache["blocks.0.hook_resid_post"]
+    del cache, _
+    assert resident_bytes() - before < total / 4
+    assert np.isfinite(kept).all()
+
+
+def test_rows_of_bos_can_be_told_apart_and_left_out(client):
+    # saprmarks/dictionary_learning#44
+    prompt = [1, 75, 1, 104]
+    _, cache = client.run_with_cache(prompt, hooks=["resid_post"])
+    assert list(cache.rows.token) == prompt
+    everything = cache["blocks.0.hook_resid_post"]
+    rows = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(all=True), exclude_token_ids=[1])
+    _, cache = client.run_with_cache(prompt, hooks=["resid_post"], rows=rows)
+    assert list(cache.rows.token) == [75, 104] and list(cache.rows.position) == [1, 3]
+    np.testing.assert_array_equal(cache["blocks.0.hook_resid_post"], everything[[1, 3]])
 
 
 def test_rows_of_generated_tokens_are_those_fed_back(client):
-    from headrace.v1 import activations_pb2
     rows = activations_pb2.RowSelector(generated=activations_pb2.PhaseRows(all=True))
     _, cache = client.run_with_cache(TOKENS, hooks=["resid_post"], rows=rows, max_tokens=4, temperature=0,
                                      ignore_eos=True)
@@ -92,23 +146,53 @@ def test_unknown_hooks_and_options_are_refused_before_any_call(client):
         client.generate_text(TOKENS, max_tokns=3)
 
 
-@pytest.mark.parametrize("call", [
-    lambda c, text: c.generate_text(text),
-    lambda c, text: c.generate_text([{"role": "user", "content": text}]),
-    lambda c, text: c.generate_text("a", stop_strings=[text]),
-    lambda c, text: c.tokenize(text),
+@pytest.mark.parametrize("where, call", [
+    ("prompt", lambda c, text: c.generate_text(text)),
+    ("prompt", lambda c, text: c.run_with_cache(text)),
+    (r"prompt\[0\].content", lambda c, text: c.generate_text([{"role": "user", "content": text}])),
+    (r"prompt\[0\].role", lambda c, text: c.generate_text([{"role": text, "content": "a"}])),
+    (r"stop_strings\[1\]", lambda c, text: c.generate_text("a", stop_strings=["b", text])),
+    ("client_request_id", lambda c, text: c.generate_text("a", client_request_id=text)),
+    ("text", lambda c, text: c.tokenize(text)),
+    ("model", lambda c, text: headrace.Client("localhost:1", model=text)),
 ])
-def test_a_lone_surrogate_is_named_before_any_call(client, call):
-    with pytest.raises(ValueError, match="lone surrogate.*position 1"):
+def test_a_lone_surrogate_is_named_before_any_call(client, where, call):
+    # HKUDS/nanobot#4952, openai/tiktoken#541
+    threads = threading.active_count()
+    with pytest.raises(ValueError, match=where + " holds a lone surrogate.*position 1"):
         call(client, "a\ud83d")
+    assert threading.active_count() == threads
     assert client.tokenize("ab")
 
 
-def test_closing_an_iterator_cancels_the_call(client):
-    events = client.generate(TOKENS, temperature=0, ignore_eos=True)
-    next(events)
-    events.close()
+def test_what_messages_cannot_carry_is_refused(client):
+    with pytest.raises(ValueError, match=r"prompt\[0\] has no field 'text'"):
+        client.generate_text([{"role": "user", "text": "a"}])
+    with pytest.raises(TypeError, match="float"):
+        client.generate_text([1.5, 2.0])
+    with pytest.raises(TypeError, match="stop_strings is a string"):
+        client.generate_text("a", stop_strings="ab")
 
+
+def test_closing_an_iterator_cancels_the_call(client):
+    for read in (0, 1, 5):
+        events = client.generate(TOKENS, temperature=0, ignore_eos=True)
+        for _ in range(read):
+            next(events)
+        call = events._call
+        events.close()
+        assert not call.is_active()
+        assert list(events) == []
+
+
+def test_dropping_an_iterator_cancels_the_call(client):
+    events = client.generate(TOKENS, temperature=0, ignore_eos=True)
+    call = events._call
+    del events
+
+    assert not call.is_active()
+    for event in client.generate(TOKENS, temperature=0, ignore_eos=True):
+        break
     assert client.generate_text(TOKENS, max_tokens=1) is not None
 
 

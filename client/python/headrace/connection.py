@@ -1,0 +1,91 @@
+"""The channel of a client, and what becomes of it when the process forks."""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Callable, Optional, Tuple, TypeVar
+
+import grpc
+
+from headrace import errors
+from headrace.v1 import inference_pb2_grpc
+
+T = TypeVar("T")
+
+# Held while a call starts, a channel is closed and the process forks.
+_forking = threading.Lock()
+_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+# Versions that wait in fork() for ever while a channel is open (grpc/grpc#31885).
+_FORK_HANGS = (1, 50) <= tuple(int(part) for part in grpc.__version__.split(".")[:2]) < (1, 54)
+
+
+@dataclass
+class Stubs:
+    """The services on one channel."""
+
+    channel: grpc.Channel
+    inference: inference_pb2_grpc.InferenceServiceStub
+    models: inference_pb2_grpc.ModelServiceStub
+    forked: bool = False  # closed by a fork
+
+    def error(self, error: grpc.RpcError) -> errors.HeadraceError:
+        """The exception of a call that failed on this channel."""
+        if self.forked and error.code() == grpc.StatusCode.CANCELLED:
+            return errors.StoppedError("CANCELLED: the process forked while the call ran", error.code())
+        return errors.from_rpc_error(error)
+
+
+class Connection:
+    """Opens its channel when a call needs it. Thread-safe.
+
+    After a fork, the child opens a channel of its own: gRPC's threads stay with
+    the parent. Where gRPC cannot fork with a channel open, every channel is
+    closed just before, which ends the calls that run.
+    """
+
+    def __init__(self, open_channel: Callable[[], grpc.Channel]) -> None:
+        self._open_channel = open_channel
+        self._stubs: Optional[Stubs] = None
+        self._closed = False
+        with _forking:
+            _connections.add(self)
+
+    def start(self, call: Callable[[Stubs], T]) -> Tuple[T, Stubs]:
+        """Starts a call, without waiting for it: never across a fork."""
+        with _forking:
+            if self._closed:
+                raise ValueError("the client is closed")
+            if self._stubs is None:
+                channel = self._open_channel()
+                self._stubs = Stubs(channel, inference_pb2_grpc.InferenceServiceStub(channel),
+                                    inference_pb2_grpc.ModelServiceStub(channel))
+            return call(self._stubs), self._stubs
+
+    def close(self) -> None:
+        with _forking:
+            self._closed = True
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._stubs is not None:
+            self._stubs.channel.close()  # returns when its calls have ended
+            self._stubs = None
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for connection in list(_connections):
+        if _FORK_HANGS and connection._stubs is not None:
+            connection._stubs.forked = True
+            connection._disconnect()
+
+
+def _after_fork_in_child() -> None:
+    for connection in list(_connections):
+        connection._stubs = None
+    _forking.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_forking.release, after_in_child=_after_fork_in_child)
