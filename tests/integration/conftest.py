@@ -1,33 +1,19 @@
-"""Servers for the integration tests. HEADRACE_SERVER_BINARY names the program
+"""Servers for the integration tests: HEADRACE_SERVER_BINARY names the program
 (build/release/bin/headrace-server), HEADRACE_TEST_MODEL the default model."""
-import contextlib
-import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
 import headrace
 
+# What stands beside the tests is theirs to import.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from servers import program, serving  # noqa: E402  pylint: disable=wrong-import-position
+
 STORIES = pathlib.Path(__file__).resolve().parents[3] / "shared/data/stories260k/stories260K.bin"
-
-
-@contextlib.contextmanager
-def serving(model, *flags, expect_exit=0):
-    """A server of `model`; yields its address, stops it with SIGTERM."""
-    binary = os.environ.get("HEADRACE_SERVER_BINARY")
-    if not binary:
-        pytest.skip("HEADRACE_SERVER_BINARY is not set")
-    command = [binary, "--model", str(model), "--listen", "127.0.0.1:0", *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            line = server.stdout.readline()
-            assert line, f"the server ended with {server.wait(10)} before it was ready"
-            yield json.loads(line)["listen"][0]
-        finally:
-            server.terminate()
-            assert server.wait(timeout=60) == expect_exit
 
 
 @pytest.fixture(scope="session")
@@ -36,14 +22,48 @@ def start():
 
 
 @pytest.fixture(scope="session")
-def smollm2():
-    """A client of SmolLM2-135M-Instruct Q4_1 in exact numerics."""
+def refusal():
+    """What a server says that cannot be started."""
+
+    def run(model, *flags):
+        done = subprocess.run([program("headrace-server"), "--model", str(model), "--listen", "127.0.0.1:0", *flags],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1, done
+        return done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def command_line():
+    """Runs `headrace COMMAND --server ADDRESS …`; the result as subprocess.run has it."""
+
+    def run(address, command, *flags, **options):
+        return subprocess.run([program("headrace"), command, "--server", address, *flags],
+                              **{"capture_output": True, "timeout": 120, **options})
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def smollm2_path():
     model = os.environ.get("HEADRACE_TEST_MODEL")
     if not model or "SmolLM2-135M-Instruct.Q4_1" not in model:
         pytest.skip("HEADRACE_TEST_MODEL is not SmolLM2-135M-Instruct.Q4_1.gguf")
-    with serving(model, "--numerics", "exact", "--kv_cache_bytes", "600000000") as address:
-        with headrace.Client(address) as client:
-            yield client
+    return pathlib.Path(model)
+
+
+@pytest.fixture(scope="session")
+def smollm2_address(smollm2_path):
+    """SmolLM2-135M-Instruct Q4_1 in exact numerics."""
+    with serving(smollm2_path, "--numerics", "exact", "--kv_cache_bytes", "600000000", metrics=True) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_address):
+    with headrace.Client(smollm2_address) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +74,13 @@ def stories_path():
 
 
 @pytest.fixture(scope="session")
-def stories(stories_path):
-    """A client of stories260K (window 512) in exact numerics."""
-    with serving(stories_path, "--numerics", "exact") as address:
-        with headrace.Client(address) as client:
-            yield client
+def stories_address(stories_path):
+    """stories260K (window 512) in exact numerics."""
+    with serving(stories_path, "--numerics", "exact", metrics=True) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def stories(stories_address):
+    with headrace.Client(stories_address) as client:
+        yield client

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import headrace
+import model_files
 from headrace.v1 import activations_pb2, context_extension_pb2 as ce, generation_pb2
 
 LENGTH = 2048
@@ -29,16 +30,16 @@ def text(stories):
     return tokens[:LENGTH]
 
 
-def losses(client, tokens, method):
+def losses(address, tokens, method):
     extension = ce.ContextExtension(rope_scaling=METHODS[method], max_context=LENGTH)
-    stream = client._inference.Forward(generation_pb2.ForwardRequest(
+    stream = address.inference.Forward(generation_pb2.ForwardRequest(
         tokens=generation_pb2.TokenIds(ids=tokens), context_extension=extension,
         logprobs=generation_pb2.LogprobsOptions(prompt=True)))
     return np.array([-r.logprobs.token.logprob for r in stream if r.HasField("logprobs")])
 
 
-def test_extended_contexts_stay_bounded_where_none_blows_up(stories, text):
-    curves = {method: losses(stories, text, method) for method in METHODS}
+def test_extended_contexts_stay_bounded_where_none_blows_up(stories_address, text):
+    curves = {method: losses(stories_address, text, method) for method in METHODS}
     means = {m: [float(c[b:b + 256].mean()) for b in range(0, LENGTH - 1, 256)] for m, c in curves.items()}
     for method, curve in curves.items():
         assert curve.shape == (LENGTH - 1,) and np.isfinite(curve).all(), method
@@ -83,3 +84,72 @@ def test_two_scalings_in_one_batch_do_not_disturb_each_other(stories):
         for a, b in zip(alone[method], result):
             assert a.tobytes() == b.tobytes(), method
     assert not np.array_equal(alone["none"][0], alone["yarn"][0])
+
+
+def rope(client, **extension):
+    """The rotary encoding that a request is given."""
+    return next(client.generate([5, 6, 7], max_tokens=1, context_extension=ce.ContextExtension(**extension))).rope
+
+
+UNSCALED = (0.6978305849, 1.4330125702e-5)  # of theta 100000 over 64 lanes: pairs 1 and 31
+HALVED = (0.3489152924, 7.1650628512e-6)
+
+
+@pytest.mark.parametrize("expected, configs", [
+    (UNSCALED, [{}, {"rope_scaling": {}}, {"rope_scaling": {"rope_type": "default"}}]),
+    (HALVED, [{"rope_scaling": {"type": "linear", "factor": 2}},
+              {"rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+              {"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 2}},
+              {"rope_theta": None, "rope_parameters": {"rope_type": "linear", "rope_theta": 100000.0, "factor": 2}}]),
+])
+def test_every_way_to_write_one_scaling_is_the_same(tmp_path, start, expected, configs):
+    # huggingface/transformers#32167, ModelTC/LightLLM#359
+    seen = set()
+    for i, config in enumerate(configs):
+        with start(model_files.write_folder(tmp_path / str(i), config)) as address, headrace.Client(address) as client:
+            effective = client.get_model().rope
+            assert effective.rope_theta == 100000
+            assert effective.inv_freqs[1] == pytest.approx(expected[0], rel=1e-9)
+            assert effective.inv_freqs[31] == pytest.approx(expected[1], rel=1e-9)
+            seen.add((effective.hash, effective.SerializeToString(deterministic=True)))
+            assert rope(client) == effective
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("scaling, key", [
+    ({"type": "yarn", "rope_type": "linear", "factor": 2}, "rope_type"), ({"type": "linear"}, "factor"),
+    ({"type": "linear", "factor": "2"}, "factor"), ({"type": "linear", "factor": True}, "factor"),
+    ({"type": "linear", "factor": 0.5}, "factor"),
+])
+def test_scaling_that_means_nothing_stops_the_start(tmp_path, refusal, scaling, key):
+    assert key in refusal(model_files.write_folder(tmp_path / "model", {"rope_scaling": scaling}))
+
+
+def test_a_scaled_request_keeps_the_models_own_base(smollm2):
+    # unslothai/unsloth#7028
+    effective = rope(smollm2, rope_scaling=ce.RopeScaling(linear=ce.LinearScaling(factor=2)))
+    assert effective.type == ce.ROPE_TYPE_LINEAR and effective.rope_theta == 100000
+    assert effective.inv_freqs[1] == pytest.approx(HALVED[0], rel=1e-9)
+
+
+def test_a_request_replaces_the_files_own_scaling(tmp_path, start):
+    # ggml-org/llama.cpp#3418: scaled twice.
+    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 128}
+    folder = model_files.write_folder(tmp_path / "scaled", {"rope_scaling": scaling, "max_position_embeddings": 1024})
+    plain = model_files.write_folder(tmp_path / "plain", {"max_position_embeddings": 128})
+    with start(plain) as address, headrace.Client(address) as client:
+        unscaled = list(client.get_model().rope.inv_freqs)
+    with start(folder) as address, headrace.Client(address) as client:
+        own = client.get_model().rope
+        assert own.type == ce.ROPE_TYPE_LLAMA3 and own.factor == 8 and own.context_length == 1024
+        assert rope(client) == own
+        linear = rope(client, rope_scaling=ce.RopeScaling(linear=ce.LinearScaling(factor=2)))
+        assert linear.type == ce.ROPE_TYPE_LINEAR and linear.factor == 2 and not linear.HasField("low_freq_factor")
+        np.testing.assert_allclose(linear.inv_freqs, np.array(unscaled) / 2, rtol=1e-15)
+        assert linear.context_length == 256
+        none = rope(client, rope_scaling=METHODS["none"])
+        assert none.type == ce.ROPE_TYPE_DEFAULT and list(none.inv_freqs) == unscaled
+        auto = ce.RopeScaling(auto=ce.AutoScaling())
+        assert rope(client, rope_scaling=auto).hash == own.hash
+        assert rope(client, rope_scaling=auto, max_context=4096).context_length >= 4096
