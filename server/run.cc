@@ -1,5 +1,6 @@
 #include "server/run.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -99,6 +100,13 @@ void ShowProgress(const LoadProgress& progress) {
   if (progress.fraction >= 1) std::fputs("\r\033[K", stderr);
 }
 
+// By itself, glibc keeps ever larger blocks for later once one was freed: tens
+// of megabytes for every thread that had a long text to encode.
+void ReturnLargeBlocksToTheSystem() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
+
 int Complain(const absl::Status& status) {
   std::fprintf(stderr, "headrace-server: %s\n",
                std::string(status.message()).c_str());
@@ -132,6 +140,7 @@ void DrainOnSignal(Server& server, const ServerOptions& options,
 }  // namespace
 
 int RunServer(ServerOptions options) {
+  ReturnLargeBlocksToTheSystem();
   const StopSignals signals;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Open(options);
   if (!server.ok()) return Complain(server.status());
