@@ -3,6 +3,7 @@
 The files are those of the repository (proto/ at its top), copied into an sdist
 under protos/; nothing generated is kept in version control.
 """
+import glob
 import os
 import shutil
 import subprocess
@@ -12,7 +13,6 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = ["activations", "context_extension", "generation", "models", "inference"]
 
 
 def proto_root():
@@ -20,6 +20,12 @@ def proto_root():
         if os.path.isdir(os.path.join(root, "headrace", "v1")):
             return os.path.normpath(root)
     raise RuntimeError("the .proto files are missing: build from the repository or from an sdist")
+
+
+def proto_files():
+    """Every message and service: the folder is the list."""
+    return sorted(os.path.basename(path)
+                  for path in glob.glob(os.path.join(proto_root(), "headrace", "v1", "*.proto")))
 
 
 def run_protoc(arguments):
@@ -35,7 +41,7 @@ def run_protoc(arguments):
 def generate(destination):
     """Writes headrace/v1/*_pb2*.py below `destination`."""
     root = proto_root()
-    names = [f"headrace/v1/{name}.proto" for name in FILES]
+    names = [f"headrace/v1/{name}" for name in proto_files()]
     if run_protoc([f"-I{root}", f"--python_out={destination}", f"--grpc_python_out={destination}", *names]) != 0:
         raise RuntimeError("protoc failed")
     package = os.path.join(destination, "headrace", "v1")
@@ -54,8 +60,8 @@ class SdistWithProtos(sdist):
         super().make_release_tree(base_dir, files)
         target = os.path.join(base_dir, "protos", "headrace", "v1")
         os.makedirs(target, exist_ok=True)
-        for name in FILES:
-            shutil.copy(os.path.join(proto_root(), "headrace", "v1", f"{name}.proto"), target)
+        for name in proto_files():
+            shutil.copy(os.path.join(proto_root(), "headrace", "v1", name), target)
 
 
 setup(cmdclass={"build_py": BuildWithStubs, "sdist": SdistWithProtos})

@@ -4,8 +4,10 @@ import os
 # gRPC reads it when it is imported first: without, the child of a fork hangs or fails.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
+from headrace import interventions
 from headrace.cache import ActivationCache, RowTable, VerificationError
 from headrace.client import Client
+from headrace.derived import Attribution, LogitLens
 from headrace.errors import (
     DataLossError,
     FieldViolation,
@@ -17,11 +19,11 @@ from headrace.errors import (
     StoppedError,
     UnavailableError,
 )
-from headrace.events import ChoiceEnd, End, Event, EventStream, Header, PromptLogprobs, Token
+from headrace.events import ChoiceEnd, Derived, End, Event, EventStream, Header, PromptLogprobs, Token
 
 __all__ = [
-    "ActivationCache", "ChoiceEnd", "Client", "DataLossError", "End", "Event", "EventStream", "FieldViolation",
-    "Header", "HeadraceError", "InternalError", "InvalidArgumentError", "NotFoundError", "PromptLogprobs",
+    "ActivationCache", "Attribution", "ChoiceEnd", "Client", "DataLossError", "End", "Event", "EventStream", "FieldViolation",
+    "Header", "HeadraceError", "InternalError", "InvalidArgumentError", "LogitLens", "NotFoundError", "PromptLogprobs",
     "ResourceExhaustedError", "RowTable", "StoppedError", "Token", "UnavailableError", "VerificationError",
 ]
 __version__ = "0.1.0"

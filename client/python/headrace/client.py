@@ -10,9 +10,11 @@ import numpy as np
 
 from headrace.cache import ActivationCache, CacheBuilder
 from headrace.connection import Connection, Stubs
-from headrace.events import ActivationChunk, ChoiceEnd, End, EventStream, Token
+from headrace.derived import Attribution, LogitLens, make_attribution, make_lens, prompt_rows
+from headrace.events import ActivationChunk, ChoiceEnd, Derived, End, EventStream, Token
 from headrace.hooks import HookNames, Layers
-from headrace.v1 import activations_pb2, generation_pb2, models_pb2
+from headrace.interventions import selector
+from headrace.v1 import activations_pb2, derived_pb2, generation_pb2, models_pb2
 
 Prompt = Union[str, Sequence[int], Sequence[Mapping[str, Any]]]
 
@@ -21,7 +23,8 @@ _SAMPLING = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_
 _STOP = {"max_tokens", "min_tokens", "stop_strings", "include_stop_string", "stop_token_ids", "ignore_eos",
          "time_limit"}
 _REQUEST = {"add_special_tokens", "parse_special", "skip_special_tokens", "priority", "client_request_id"}
-_DTYPES = {"f32": activations_pb2.WIRE_DTYPE_F32, "bf16": activations_pb2.WIRE_DTYPE_BF16}
+_DTYPES = {"f32": activations_pb2.WIRE_DTYPE_F32, "bf16": activations_pb2.WIRE_DTYPE_BF16,
+           "f16": activations_pb2.WIRE_DTYPE_F16, "int8": activations_pb2.WIRE_DTYPE_INT8}
 
 
 class Client:
@@ -93,8 +96,9 @@ class Client:
         `prompt` is text, token ids, or chat messages ({"role", "content"}, and
         "name", "tool_calls", "tool_call_id" where they apply).
         Options are the fields of SamplingParams, StopConditions and
-        GenerateRequest by name, and `capture`, `context_extension`, `logprobs`,
-        `cache` as messages. Leaving or closing the iterator cancels the call.
+        GenerateRequest by name, `capture`, `context_extension`, `logprobs`,
+        `cache` as messages, and `interventions` as a list of what
+        headrace.interventions makes. Leaving or closing the iterator cancels the call.
         """
         return self._stream(self._request(prompt, options))
 
@@ -133,6 +137,35 @@ class Client:
         cache = builder.build(end.checks if checks and end is not None else None)
         return cache["logits"], cache
 
+    def logit_lens(self, prompt: Prompt, *, top_k: int = 5, tokens: Sequence[int] = (), hook: str = "resid_post",
+                   layers: Layers = "all", rows: Optional[activations_pb2.RowSelector] = None,
+                   **options: Any) -> LogitLens:
+        """What the model would predict if it stopped at each layer.
+
+        `tokens`: ids whose log probability and rank are wanted too. `rows`:
+        every prompt row when it is None.
+        """
+        spec = derived_pb2.DerivedSpec(logit_lens=derived_pb2.LogitLens(
+            where=selector(hook, layers), top_k=top_k, token_ids=tokens))
+        return make_lens(self._derive(prompt, spec, rows, options), top_k)
+
+    def logit_attrs(self, prompt: Prompt, tokens: Sequence[int], *, contrast: Sequence[int] = (),
+                    by_head: bool = False, rows: Optional[activations_pb2.RowSelector] = None,
+                    **options: Any) -> Attribution:
+        """Direct logit attribution: what each writer adds to the tokens' logits
+        (less those of `contrast`), by attention head if asked for."""
+        spec = derived_pb2.DerivedSpec(direct_logit_attribution=derived_pb2.LogitAttribution(
+            token_ids=tokens, contrast_ids=contrast, by_head=by_head))
+        model = self.get_model()
+        return make_attribution(self._derive(prompt, spec, rows, options), len(tokens), model.num_hidden_layers,
+                                model.num_attention_heads if by_head else 0)
+
+    def _derive(self, prompt: Prompt, spec: derived_pb2.DerivedSpec, rows: Optional[activations_pb2.RowSelector],
+                options: Dict[str, Any]) -> List[derived_pb2.Derived]:
+        options.setdefault("max_tokens", 0)
+        options["capture"] = activations_pb2.CaptureSpec(rows=rows or prompt_rows(), derived=[spec])
+        return [event for event in self._stream(self._request(prompt, options)) if isinstance(event, Derived)]
+
     def _stream(self, request: generation_pb2.GenerateRequest) -> EventStream:
         call, stubs = self._connection.start(lambda stubs: stubs.inference.Generate(request, timeout=self._timeout))
         return EventStream(call, stubs.error)
@@ -151,6 +184,8 @@ class Client:
                 _set(request, name, value)
             elif name in ("capture", "context_extension", "logprobs", "cache"):
                 getattr(request, name).CopyFrom(value)
+            elif name == "interventions":
+                request.interventions.extend(value)
             else:
                 raise TypeError(f"generate() has no option {name!r}")
         return request

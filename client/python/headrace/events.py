@@ -5,16 +5,17 @@ from typing import Any, Callable, Iterator, Union
 
 import grpc
 
-from headrace.v1 import activations_pb2, generation_pb2
+from headrace.v1 import activations_pb2, derived_pb2, generation_pb2
 
 Header = generation_pb2.Header
 Token = generation_pb2.Token
 PromptLogprobs = generation_pb2.PromptLogprobs
 ActivationChunk = activations_pb2.ActivationChunk
+Derived = derived_pb2.Derived
 ChoiceEnd = generation_pb2.ChoiceEnd
 End = generation_pb2.End
 
-Event = Union[Header, Token, PromptLogprobs, ActivationChunk, ChoiceEnd, End]
+Event = Union[Header, Token, PromptLogprobs, ActivationChunk, Derived, ChoiceEnd, End]
 
 
 class EventStream(Iterator[Event]):

@@ -16,11 +16,12 @@ class HookNames:
         self._by_hook = {h.hook: h for h in self._by_name.values()}
 
     def __getitem__(self, name: str) -> models_pb2.HookPointInfo:
-        try:
-            return self._by_name[name]
-        except KeyError:
-            known = ", ".join(n for n, h in self._by_name.items() if h.capturable)
-            raise ValueError(f"hooks: there is no hook {name!r}; capturable here: {known}") from None
+        """By headrace's name, or TransformerLens's without its layer: "hook_resid_post"."""
+        for info in self._by_name.values():
+            if name == info.name or (name and name == info.transformer_lens.replace("blocks.{l}.", "")):
+                return info
+        known = ", ".join(n for n, h in self._by_name.items() if h.capturable)
+        raise ValueError(f"hooks: there is no hook {name!r}; capturable here: {known}")
 
     def key(self, hook: int, layer: int) -> str:
         """The name of an array: TransformerLens's where it has one."""

@@ -88,8 +88,8 @@ def test_bf16_is_widened_exactly(client):
     bits = exact["blocks.0.hook_resid_post"].view(np.uint32)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
     np.testing.assert_array_equal(narrow["blocks.0.hook_resid_post"].view(np.uint32), rounded)
-    with pytest.raises(ValueError, match="dtype is 'int8'; it is one of f32, bf16"):
-        client.run_with_cache(TOKENS, dtype="int8")
+    with pytest.raises(ValueError, match="dtype is 'int4'; it is one of f32, bf16, f16, int8"):
+        client.run_with_cache(TOKENS, dtype="int4")
 
 
 def resident_bytes():
