@@ -97,14 +97,18 @@ CONFIG = {
 }
 
 
-def write_folder(folder, config=None, files=None):
-    """A Hugging Face folder; `config` replaces entries (None leaves one out), `files` adds JSON files."""
+def write_folder(folder, config=None, files=None, edit=None):
+    """A Hugging Face folder; `config` replaces entries (None leaves one out), `files` adds JSON files, `edit`
+    changes the tensors {name: array}."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {**CONFIG, **(config or {})}
     (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
     for name, content in (files or {}).items():
         (folder / name).write_text(json.dumps(content))
-    _write_safetensors(folder / "model.safetensors", dict(_tensors(config)))
+    tensors = dict(_tensors(config))
+    if edit is not None:
+        edit(tensors)
+    _write_safetensors(folder / "model.safetensors", tensors)
     return folder
 
 

@@ -59,10 +59,10 @@ def eventually(condition, seconds=20):
 
 
 @contextlib.contextmanager
-def serving(model, *flags, expect_exit=0, metrics=False, **options):
-    """A server of `model`; yields its address, stops it with SIGTERM. `options`
-    are those of Popen."""
-    command = [program("headrace-server"), "--model", str(model), "--listen", "127.0.0.1:0", *flags]
+def serving(model, *flags, expect_exit=0, metrics=False, through=(), **options):
+    """A server of `model`; yields its address, stops it with SIGTERM. `through` is
+    a command that runs it, `options` are those of Popen."""
+    command = [*through, program("headrace-server"), "--model", str(model), "--listen", "127.0.0.1:0", *flags]
     if metrics:
         command += ["--metrics_listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as server:

@@ -352,7 +352,21 @@ TEST_F(EngineServerTest, IdsWithoutAPieceAreNeverSampled) {
   for (const double temperature : {0.0, 1.0}) {
     v1::GenerateRequest request = Greedy("hello", 20);
     request.mutable_sampling()->set_temperature(temperature);
-    EXPECT_THAT(Look(Generate(request)).ids, Each(::testing::Lt(260u)));
+    request.mutable_logprobs()->set_top_n(5);
+    CaptureHooks({v1::HOOK_POINT_LOGITS}, request);
+    const Answer answer = Generate(request);
+    const Seen seen = Look(answer);
+    EXPECT_THAT(seen.ids, AllOf(SizeIs(20), Each(::testing::Lt(260u))));
+    for (const v1::GenerateResponse& event : answer.events) {
+      if (!event.has_token()) continue;
+      // Logits and log probabilities are the model's own: one of the two rows
+      // is always its favourite.
+      EXPECT_THAT(event.token().top_logprobs(0).id(),
+                  ::testing::AnyOf(262u, 263u));
+      EXPECT_EQ(event.token().top_logprobs(0).piece(), "");
+      EXPECT_GT(event.token().rank(), 1u);
+    }
+    EXPECT_THAT(seen.rows.begin()->second, SizeIs(264));
   }
   v1::GetModelResponse response;
   grpc::ClientContext context;
