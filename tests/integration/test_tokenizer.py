@@ -6,7 +6,7 @@ import pytest
 
 import headrace
 import model_files
-from headrace.v1 import activations_pb2, generation_pb2
+from headrace.v1 import activations_pb2, derived_pb2, generation_pb2, selection_pb2
 
 LARGEST = 49151  # of SmolLM2's ids
 
@@ -108,11 +108,14 @@ def test_an_empty_text_is_a_bos_where_the_tokenizer_adds_one(stories):
 def test_ids_out_of_range_are_all_named_and_harm_nobody(smollm2, bad):
     # vllm-project/vllm#51795, #54195
     def capture(id):
-        rows = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(all=True, token_ids=[id]),
-                                           generated=activations_pb2.PhaseRows(token_ids=[7, id]),
+        rows = selection_pb2.RowSelector(prompt=selection_pb2.PhaseRows(all=True, token_ids=[id]),
+                                           generated=selection_pb2.PhaseRows(token_ids=[7, id]),
                                            exclude_token_ids=[id])
+        derived = [derived_pb2.DerivedSpec(logit_lens=derived_pb2.LogitLens(token_ids=[id])),
+                   derived_pb2.DerivedSpec(
+                       direct_logit_attribution=derived_pb2.LogitAttribution(token_ids=[9], contrast_ids=[id]))]
         return activations_pb2.CaptureSpec(
-            rows=rows, hooks=[activations_pb2.HookSelector(hook=activations_pb2.HOOK_POINT_EMBED)])
+            rows=rows, hooks=[selection_pb2.HookSelector(hook=selection_pb2.HOOK_POINT_EMBED)], derived=derived)
 
     def everywhere(id):
         return list(smollm2.generate(
@@ -126,8 +129,9 @@ def test_ids_out_of_range_are_all_named_and_harm_nobody(smollm2, bad):
     named = violations(lambda: everywhere(bad))
     assert set(named) == {
         "tokens.ids[1]", "stop.stop_token_ids[1]", f"sampling.logit_bias[{bad}]", "sampling.allowed_token_ids[1]",
-        "logprobs.of_token_ids[0]", "capture.rows.prompt.token_ids[0]", "capture.rows.generated.token_ids[1]",
-        "capture.rows.exclude_token_ids[0]"}
+        "logprobs.of_token_ids[0]", "capture.derived[0].logit_lens.token_ids[0]",
+        "capture.derived[1].direct_logit_attribution.contrast_ids[0]", "capture.rows.prompt.token_ids[0]",
+        "capture.rows.generated.token_ids[1]", "capture.rows.exclude_token_ids[0]"}
     assert all(str(LARGEST) in text or "49152" in text for text in named.values()), named
     assert list(violations(lambda: smollm2.detokenize([5, bad]))) == ["ids[1]"]
     with pytest.raises(ValueError):

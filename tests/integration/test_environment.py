@@ -185,7 +185,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(smollm2_address, flag
 def german(tmp_path_factory):
     """Variables of a locale with a decimal comma."""
     folder = tmp_path_factory.mktemp("locales")
-    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], check=True, capture_output=True)
+    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], capture_output=True)
     variables = {"LC_ALL": "de_DE.UTF-8", "LOCPATH": str(folder)}
     comma = subprocess.run(["printf", "%.1f", "0"], env=with_variables(**variables), capture_output=True, text=True)
     assert comma.stdout == "0,0"
