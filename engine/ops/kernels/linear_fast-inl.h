@@ -49,7 +49,7 @@ constexpr int64_t kChunkGroups = 8;
 // From more rows on, it pays to unpack a group once for all of them.
 constexpr int64_t MaxDirectRows(const QuantizedFormat& format) {
   if (format.bits == 8) return std::numeric_limits<int64_t>::max();
-  return format.bits == 4 && format.groups_per_block == 1 ? 16 : kTileRows;
+  return format.bits == 4 && format.groups_per_block == 1 ? 16 : 8;
 }
 
 // How unpacked groups are told apart; the same for many types.
@@ -215,27 +215,48 @@ HWY_INLINE void AddGroup(const QuantizedGroup* src, int64_t src_stride,
                          const Group& weights, int64_t column,
                          FloatVector (&sums)[kRows][kVectors]) {
   const Floats d;
+  // One row reads at the pace of memory, so in the order of its bytes: scales
+  // come before numbers. More rows need the registers.
+  constexpr bool kScalesFirst = kRows == 1;
+  FloatVector scales[kFormat.scales_per_group][kVectors];
+  FloatVector minima[kVectors];
+  const auto load_scales = [&](auto half) HEADRACE_INLINE_LAMBDA {
+    Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
+      scales[half][v] = weights.Scale(half, column + v * kLanes);
+    });
+  };
+  const auto load_minima = [&]() HEADRACE_INLINE_LAMBDA {
+    Unroll<kFormat.has_minimum ? kVectors : 0>(
+        [&](auto v) HEADRACE_INLINE_LAMBDA {
+          minima[v] = weights.Minimum(column + v * kLanes);
+        });
+  };
+  if constexpr (kScalesFirst) {
+    Unroll<kFormat.scales_per_group>(load_scales);
+    load_minima();
+  }
   Unroll<kFormat.scales_per_group>([&](auto half) HEADRACE_INLINE_LAMBDA {
     IntVector dots[kRows][kVectors];
     DotGroup<kFormat, half>(src, src_stride, weights, column, dots);
+    if constexpr (!kScalesFirst) load_scales(half);
     Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-      const FloatVector scales = weights.Scale(half, column + v * kLanes);
       Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
         sums[r][v] = hn::MulAdd(
             hn::ConvertTo(d, dots[r][v]),
-            hn::Mul(scales, hn::Set(d, src[r * src_stride].scale)), sums[r][v]);
+            hn::Mul(scales[half][v], hn::Set(d, src[r * src_stride].scale)),
+            sums[r][v]);
       });
     });
   });
-  if constexpr (kFormat.has_minimum) {
-    Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-      const FloatVector minima = weights.Minimum(column + v * kLanes);
-      Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
-        sums[r][v] = hn::MulAdd(
-            minima, hn::Set(d, src[r * src_stride].scaled_sum), sums[r][v]);
+  if constexpr (!kScalesFirst) load_minima();
+  Unroll<kFormat.has_minimum ? kVectors : 0>(
+      [&](auto v) HEADRACE_INLINE_LAMBDA {
+        Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
+          sums[r][v] =
+              hn::MulAdd(minima[v], hn::Set(d, src[r * src_stride].scaled_sum),
+                         sums[r][v]);
+        });
       });
-    });
-  }
 }
 
 template <QuantizedFormat kFormat, template <QuantizedFormat> class Group,
