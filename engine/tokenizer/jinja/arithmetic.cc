@@ -28,7 +28,14 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-// The remainder has the divisor's sign.
+// The remainder has the divisor's sign. Not from the quotient, which times `b`
+// may be below the smallest integer.
+int64_t FloorModulo(int64_t a, int64_t b) {
+  const int64_t remainder = a % b;
+  return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b
+                                                      : remainder;
+}
+
 double FloorModulo(double a, double b) {
   double remainder = std::fmod(a, b);
   if (remainder == 0) return std::copysign(0.0, b);
@@ -124,7 +131,7 @@ absl::StatusOr<JinjaValue> ApplyToIntegers(BinaryOperator op, int64_t a,
       break;
     case BinaryOperator::kModulo:
       if (b == 0) return DivisionByZero();
-      result = b == -1 ? 0 : a - FloorDivide(a, b) * b;
+      result = b == -1 ? 0 : FloorModulo(a, b);
       break;
     case BinaryOperator::kPower: {
       if (b < 0) {
@@ -151,7 +158,7 @@ absl::StatusOr<JinjaValue> RoundInteger(const JinjaValue& value,
   int64_t unit = 1;
   for (int64_t i = precision; i < 0; ++i) unit *= 10;
   int64_t multiple = FloorDivide(value.integer(), unit);
-  const int64_t rest = value.integer() - multiple * unit;
+  const int64_t rest = FloorModulo(value.integer(), unit);
   if (rest > unit - rest || (rest == unit - rest && multiple % 2 != 0)) {
     ++multiple;
   }

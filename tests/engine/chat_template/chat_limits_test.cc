@@ -148,6 +148,8 @@ TEST(ChatLimitsTest, ExtremeIntegersAreAnswered) {
              "n * n",
              "n // -1",
              "n % -1",
+             "n % 3",
+             "n % -n",
              "n ** 2",
              "2 ** n",
              "n / 3",
