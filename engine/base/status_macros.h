@@ -20,7 +20,9 @@
     }                                               \
   } while (false)
 
-// Assigns the value of a StatusOr to `lhs`, or returns its error.
+// Assigns the value of a StatusOr to `lhs`, or returns its error. `lhs` may be
+// a declaration, which takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ASSIGN_OR_RETURN(lhs, expr) \
   ASSIGN_OR_RETURN_IMPL_(HEADRACE_CONCAT_(status_or_, __LINE__), lhs, expr)
 #define ASSIGN_OR_RETURN_IMPL_(status_or, lhs, expr) \
@@ -29,5 +31,6 @@
     return std::move(status_or).status();            \
   }                                                  \
   lhs = std::move(status_or).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // HEADRACE_ENGINE_BASE_STATUS_MACROS_H_

@@ -87,7 +87,7 @@ void StepRecorder::OnRows(const HookRows& rows) {
   }
 }
 
-void StepRecorder::Check(Slice& slice, const HookRows& rows) {
+void StepRecorder::Check(Slice& slice, const HookRows& rows) const {
   if (!slice.slice.plan->checks) return;
   for (SelectedRow& row : slice.rows) {
     const int64_t index = IndexOf(rows, row.step_row);

@@ -67,7 +67,7 @@ class StepRecorder final : public StepObserver {
     bool Reads(HookPoint hook, int32_t layer) const;
   };
   // The steps of OnRows for one slice.
-  void Check(Slice& slice, const HookRows& rows);
+  void Check(Slice& slice, const HookRows& rows) const;
   static bool Edit(Slice& slice, const HookRows& rows);
   static void Recheck(Slice& slice, const HookRows& rows);
   static void Deliver(const Slice& slice, const HookRows& rows);

@@ -55,6 +55,22 @@ v1::Gap ToProto(const RowGap& gap) {
   return proto;
 }
 
+// What ActivationChunk and Derived have in common.
+template <typename Message>
+void FillRows(const ActivationChunk& chunk, Message& proto) {
+  proto.set_hook(ToProto(chunk.hook));
+  if (chunk.layer >= 0) proto.set_layer(static_cast<uint32_t>(chunk.layer));
+  proto.set_row_count(static_cast<uint32_t>(chunk.positions.size()));
+  proto.set_width(static_cast<uint32_t>(chunk.width));
+  proto.mutable_positions()->Assign(chunk.positions.begin(),
+                                    chunk.positions.end());
+  proto.mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
+  proto.set_phase(ToProto(chunk.phase));
+  proto.set_crc32c(chunk.crc32c);
+  proto.set_sequence_number(chunk.sequence_number);
+  proto.set_choice(static_cast<uint32_t>(chunk.choice));
+}
+
 }  // namespace
 
 v1::Token ToProto(TokenEvent event, const Tokenizer* tokenizer) {
@@ -88,19 +104,9 @@ v1::PromptLogprobs ToProto(const PromptLogprobsEvent& event,
 
 v1::ActivationChunk ToProto(ActivationChunk chunk) {
   v1::ActivationChunk proto;
-  proto.set_hook(ToProto(chunk.hook));
-  if (chunk.layer >= 0) proto.set_layer(static_cast<uint32_t>(chunk.layer));
+  FillRows(chunk, proto);
   proto.set_dtype(ToProto(chunk.dtype));
-  proto.set_row_count(static_cast<uint32_t>(chunk.positions.size()));
-  proto.set_width(static_cast<uint32_t>(chunk.width));
-  proto.mutable_positions()->Assign(chunk.positions.begin(),
-                                    chunk.positions.end());
-  proto.mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
-  proto.set_phase(ToProto(chunk.phase));
   proto.set_data(std::move(chunk.data));
-  proto.set_crc32c(chunk.crc32c);
-  proto.set_sequence_number(chunk.sequence_number);
-  proto.set_choice(static_cast<uint32_t>(chunk.choice));
   proto.set_max_abs_error(chunk.max_abs_error);
   proto.set_overflow_count(chunk.overflow_count);
   proto.mutable_scales()->Assign(chunk.scales.begin(), chunk.scales.end());
@@ -114,23 +120,13 @@ v1::ActivationChunk ToProto(ActivationChunk chunk) {
 
 v1::Derived DerivedToProto(ActivationChunk chunk, const Tokenizer* tokenizer) {
   v1::Derived proto;
+  FillRows(chunk, proto);
   proto.set_spec(static_cast<uint32_t>(chunk.derived));
-  proto.set_hook(ToProto(chunk.hook));
-  if (chunk.layer >= 0) proto.set_layer(static_cast<uint32_t>(chunk.layer));
-  proto.set_row_count(static_cast<uint32_t>(chunk.positions.size()));
-  proto.set_width(static_cast<uint32_t>(chunk.width));
-  proto.mutable_positions()->Assign(chunk.positions.begin(),
-                                    chunk.positions.end());
-  proto.mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
-  proto.set_phase(ToProto(chunk.phase));
   proto.set_values(std::move(chunk.data));
   proto.mutable_ids()->Assign(chunk.ids.begin(), chunk.ids.end());
   if (tokenizer != nullptr) {
     for (const int32_t id : chunk.ids) proto.add_pieces(PieceOf(id, tokenizer));
   }
-  proto.set_crc32c(chunk.crc32c);
-  proto.set_sequence_number(chunk.sequence_number);
-  proto.set_choice(static_cast<uint32_t>(chunk.choice));
   return proto;
 }
 
