@@ -207,6 +207,25 @@ TEST_F(ModelFilesTest, HeadCountsPerLayerAreReadWhenTheyAgree) {
       HasSubstr("llama.context_length is missing"));
 }
 
+// Metadata of another legal width crashes loaders (lucasjinreal/Crane#127).
+TEST_F(ModelFilesTest, NumbersOfAnyWidthAreRead) {
+  const std::vector<float> base = LogitsOf(Gguf(tiny_, "f32.gguf"));
+
+  EXPECT_EQ(LogitsOf(Gguf(
+                tiny_, "wide.gguf",
+                {.set = {{"llama.block_count", GgufValue(uint64_t{2})},
+                         {"llama.embedding_length", GgufValue(int64_t{32})},
+                         {"llama.context_length", GgufValue(uint16_t{256})},
+                         {"llama.attention.head_count", GgufValue(uint64_t{4})},
+                         {"llama.rope.freq_base", GgufValue(10000.0)}}})),
+            base);
+  EXPECT_THAT(
+      ErrorOf(
+          Gguf(tiny_, "text.gguf",
+               {.set = {{"llama.block_count", GgufValue(std::string("2"))}}})),
+      HasSubstr("llama.block_count"));
+}
+
 TEST_F(ModelFilesTest, EveryWayToWriteOneRopeScalingGivesOneHash) {
   const auto hash = [&](nlohmann::ordered_json set) {
     const auto engine = MakeEngine(

@@ -31,10 +31,10 @@ def what_it_is(address):
         events = list(client.generate([1, 403, 407], max_tokens=20, temperature=0, ignore_eos=True,
                                       logprobs=generation_pb2.LogprobsOptions(top_n=1)))
         tokens = [(e.id, e.logprob) for e in events if isinstance(e, headrace.Token)]
-        threads = sorted(path.read_text() for path in pathlib.Path(f"/proc/{address.pid}/task").glob("*/comm"))
+        threads = os.listdir(f"/proc/{address.pid}/task")
         events[0].ClearField("request_id")
         events[0].sampling.ClearField("seed")
-        return address.ready["threads"], len(threads), client.get_model(), events[0], tokens
+        return (address.ready["threads"], client.get_model(), events[0], tokens), len(threads)
 
 
 def processor_seconds(pid):
@@ -53,11 +53,13 @@ def test_openmps_variables_change_nothing(stories_path, start):
     # kserve/kserve#1031, pytorch/pytorch#57715
     flags = ("--numerics", "exact", "--threads", "2")
     with start(stories_path, *flags) as address:
-        expected = what_it_is(address)
+        expected, threads = what_it_is(address)
     assert expected[0] == 2
     for variables in OPENMP:
         with start(stories_path, *flags, env=with_variables(**variables)) as address:
-            assert what_it_is(address) == expected, variables
+            seen, number = what_it_is(address)
+            assert seen == expected, variables
+            assert number <= threads + 8, variables  # gRPC's come and go
 
 
 def test_threads_follow_the_processors_that_it_may_use(stories_path, start):
@@ -128,7 +130,8 @@ def test_it_serves_as_a_user_without_a_name_or_a_home(stories_path, start):
                 address = json.loads(process.stdout.readline())["listen"][0]
                 status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
                 assert "\nUid:\t1000790000\t" in status
-                for command in (["health"], ["generate", "--prompt", "Once", "--max_tokens", "5", "--temperature", "0"]):
+                generate = ["generate", "--prompt", "Once", "--max_tokens", "5", "--temperature", "0"]
+                for command in (["health"], generate):
                     done = subprocess.run([*become, cli, *command, "--server", address], capture_output=True, cwd="/")
                     assert done.returncode == 0 and done.stdout.strip(), done
             finally:
@@ -200,8 +203,8 @@ def test_a_decimal_comma_changes_no_byte(german, tmp_path, start, command_line):
         env = with_variables(**variables)
         with start(folder, "--numerics", "exact", env=env) as address, headrace.Client(address) as client:
             run = lambda *flags: command_line(address, *flags, check=True, env=env).stdout.decode()
-            flags = ["--tokens", "5,6,7", "--max_tokens", "12", "--temperature", "0.7", "--top_p", "0.95", "--seed", "1",
-                     "--ignore_eos", "--logprobs", "2", "--json"]
+            flags = ["--tokens", "5,6,7", "--max_tokens", "12", "--temperature", "0.7", "--top_p", "0.95",
+                     "--seed", "1", "--ignore_eos", "--logprobs", "2", "--json"]
             events = [json.loads(line, parse_float=str) for line in run("generate", *flags).splitlines()]
             del events[0]["header"]["request_id"], events[-1]["end"]["timings"]
             bench = json.loads(run("bench", "--requests", "2", "--max_tokens", "2", "--json"))

@@ -63,7 +63,7 @@ def test_verify_names_the_row_that_fails(client):
         cache.verify()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "int8"])
 def test_arrays_are_the_callers_own(client, dtype):
     # city96/ComfyUI-GGUF#232, curt-tigges/crosslayer-coding#30
     with warnings.catch_warnings():
