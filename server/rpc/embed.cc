@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/status_macros.h"
 #include "server/batching/event_stream.h"
 #include "server/convert/embed_request.h"
 #include "server/rpc/call_deadline.h"
@@ -68,18 +69,26 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
     bool done = false;
   };
 
+  bool Cancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cancelled_;
+  }
+
+  absl::StatusOr<ResolvedEmbed> Resolve() ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (Cancelled()) return absl::CancelledError("the call was cancelled");
+    ASSIGN_OR_RETURN(const ServedModel* const model, rpc_->model());
+    return ResolveEmbed(*request_, model->context);
+  }
+
   void Convert() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::StatusOr<const ServedModel*> model = rpc_->model();
-    absl::StatusOr<ResolvedEmbed> embed =
-        model.ok() ? ResolveEmbed(*request_, (*model)->context)
-                   : absl::StatusOr<ResolvedEmbed>(model.status());
+    absl::StatusOr<ResolvedEmbed> embed = Resolve();
     absl::MutexLock lock(&mutex_);
     if (!embed.ok()) {
       finished_ = true;
       Finish(ToGrpcStatus(embed.status()));
       return;
     }
-    model_ = *model;
+    model_ = *rpc_->model();
     embed_ = *std::move(embed);
     if (cancelled_) {
       FinishEarly(absl::CancelledError("the call was cancelled"));
@@ -88,14 +97,17 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
     }
   }
 
+  // Submits what may run now; answers when nothing is left. An input may be
+  // done the moment it is submitted.
   void SubmitMore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    while (inputs_.size() < embed_.requests.size() &&
+    while (!finished_ && inputs_.size() < embed_.requests.size() &&
            inputs_.size() - done_ < kMaxInputsInFlight) {
       const absl::Status status = SubmitNext();
       if (status.ok()) continue;
       FinishEarly(status);
       return;
     }
+    if (!finished_ && done_ == embed_.requests.size()) Answer();
   }
 
   absl::Status SubmitNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -123,9 +135,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   void Read(size_t index) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     ReadLocked(index);
-    if (finished_) return;
-    SubmitMore();
-    if (!finished_ && done_ == embed_.requests.size()) Answer();
+    if (!finished_) SubmitMore();
   }
 
   void ReadLocked(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

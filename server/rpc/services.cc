@@ -27,48 +27,48 @@ grpc::ServerUnaryReactor* InferenceService::Embed(
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(
-    grpc::CallbackServerContext* /*call*/, const v1::TokenizeRequest* request,
+    grpc::CallbackServerContext* call, const v1::TokenizeRequest* request,
     v1::TokenizeResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleTokenize);
+  return new UnaryReactor(rpc_, call, request, response, HandleTokenize);
 }
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(
-    grpc::CallbackServerContext* /*call*/, const v1::DetokenizeRequest* request,
+    grpc::CallbackServerContext* call, const v1::DetokenizeRequest* request,
     v1::DetokenizeResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleDetokenize);
+  return new UnaryReactor(rpc_, call, request, response, HandleDetokenize);
 }
 
 grpc::ServerUnaryReactor* InferenceService::ApplyChatTemplate(
-    grpc::CallbackServerContext* /*call*/,
+    grpc::CallbackServerContext* call,
     const v1::ApplyChatTemplateRequest* request,
     v1::ApplyChatTemplateResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleApplyChatTemplate);
+  return new UnaryReactor(rpc_, call, request, response,
+                          HandleApplyChatTemplate);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(
-    grpc::CallbackServerContext* /*call*/, const v1::ListModelsRequest* request,
+    grpc::CallbackServerContext* call, const v1::ListModelsRequest* request,
     v1::ListModelsResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleListModels);
+  return new UnaryReactor(rpc_, call, request, response, HandleListModels);
 }
 
 grpc::ServerUnaryReactor* ModelService::GetModel(
-    grpc::CallbackServerContext* /*call*/, const v1::GetModelRequest* request,
+    grpc::CallbackServerContext* call, const v1::GetModelRequest* request,
     v1::GetModelResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleGetModel);
+  return new UnaryReactor(rpc_, call, request, response, HandleGetModel);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListHookPoints(
-    grpc::CallbackServerContext* /*call*/,
-    const v1::ListHookPointsRequest* request,
+    grpc::CallbackServerContext* call, const v1::ListHookPointsRequest* request,
     v1::ListHookPointsResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleListHookPoints);
+  return new UnaryReactor(rpc_, call, request, response, HandleListHookPoints);
 }
 
 grpc::ServerUnaryReactor* ModelService::EstimateCapture(
-    grpc::CallbackServerContext* /*call*/,
+    grpc::CallbackServerContext* call,
     const v1::EstimateCaptureRequest* request,
     v1::EstimateCaptureResponse* response) {
-  return new UnaryReactor(rpc_, request, response, HandleEstimateCapture);
+  return new UnaryReactor(rpc_, call, request, response, HandleEstimateCapture);
 }
 
 }  // namespace headrace

@@ -99,7 +99,14 @@ class StreamReactor final
     }
   }
 
+  bool Cancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cancelled_;
+  }
+
   absl::Status Submit() ABSL_LOCKS_EXCLUDED(mutex_) {
+    // Nobody waits for it any more: the queue of conversions moves on.
+    if (Cancelled()) return absl::CancelledError("the call was cancelled");
     const absl::StatusOr<const ServedModel*> model = rpc_->model();
     if (!model.ok()) return model.status();
     absl::StatusOr<ResolvedGenerate> resolved =

@@ -5,24 +5,27 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/status.h"
 
 namespace headrace {
 
-// Answers on a converter's thread. Deletes itself. A cancellation needs no
-// reaction: the answer is short work, and is dropped.
+// Answers on a converter's thread. Deletes itself. A call that was cancelled
+// while it waited costs nothing; one that is being answered is short work.
 template <typename Request, typename Response>
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
   using Handler = absl::StatusOr<Response> (*)(const Request&,
                                                const ServingContext&);
 
-  UnaryReactor(RpcContext* rpc, const Request* request, Response* response,
-               Handler handler) {
+  UnaryReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
+               const Request* request, Response* response, Handler handler) {
     const bool posted = rpc->converters().Post([=, this] {
-      Finish(ToGrpcStatus(Answer(*rpc, *request, *response, handler)));
+      Finish(ToGrpcStatus(call->IsCancelled()
+                              ? absl::CancelledError("the call was cancelled")
+                              : Answer(*rpc, *request, *response, handler)));
     });
     if (!posted) {
       Finish(ToGrpcStatus(absl::ResourceExhaustedError("the server is busy")));

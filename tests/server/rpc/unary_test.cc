@@ -128,6 +128,15 @@ TEST_F(UnaryTest, EmbedTakesTheLastRowOfALayer) {
   EXPECT_EQ(embedding_.layer(), 0u);
 }
 
+// The loop may be through with an input before its reader looks for the first
+// time: nothing calls the reader again, so submitting has to answer.
+TEST_F(UnaryTest, InputsThatAreDoneAtOnceAreAnswered) {
+  Start();
+  v1::EmbedRequest request;
+  for (const char* text : {"a", "b", "c"}) request.add_inputs()->set_text(text);
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(Embed(request).ok()) << i;
+}
+
 TEST_F(UnaryTest, ANormalizedEmbeddingHasLengthOne) {
   Start();
   v1::EmbedRequest request;
