@@ -18,7 +18,9 @@ std::vector<double> DynamicNtkFrequencies(const RopeParams& params,
                                           int64_t context_length) {
   const auto trained = static_cast<double>(params.max_position_embeddings);
   const double length = std::max(static_cast<double>(context_length), trained);
-  const double scale = *params.factor * length / trained - (*params.factor - 1);
+  // factor * length / trained - (factor - 1), without the difference of two
+  // large numbers.
+  const double scale = *params.factor * (length - trained) / trained + 1;
   return FrequencyLadder(params, NtkAwareTheta(params, scale));
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/rope/rope_fields.h"
 #include "engine/rope/rope_validation.h"
 #include "engine/rope/scaling_common.h"
 #include "engine/rope/scaling_methods.h"
@@ -66,6 +67,7 @@ class ExtensionResolver {
  private:
   RopeParams Choose();
   RopeParams Scaled();
+  void RefuseOthersParameters();
   RopeParams Auto();
   void CheckParams(const RopeParams& params);
   void CheckMaxContext(const RopeParams& params);
@@ -105,8 +107,24 @@ std::string ExtensionResolver::PathOf(std::string_view field) const {
   return MethodPath().append(".").append(field);
 }
 
+// Parameters of other methods mean that another was meant.
+void ExtensionResolver::RefuseOthersParameters() {
+  const ScalingMethod& method = FindScalingMethod(request_.scaling.type);
+  for (const RopeField& field : RopeFields()) {
+    // Of dynamic NTK, Scaled() makes another field.
+    const bool taken =
+        UsesField(method, field.id) ||
+        (field.id == RopeFieldId::kOriginalMaxPositionEmbeddings &&
+         method.type == RopeType::kDynamicNtk);
+    if (taken || !IsSet(field, request_.scaling)) continue;
+    Violate(PathOf(field.name), absl::StrCat("cannot be set: ", method.name,
+                                             " scaling does not take it"));
+  }
+}
+
 // The request's method on the file's base.
 RopeParams ExtensionResolver::Scaled() {
+  RefuseOthersParameters();
   RopeParams params = request_.scaling;
   const RopeParams base = BaseOf(file_);
   params.rope_theta = base.rope_theta;
@@ -242,7 +260,8 @@ RopeResolution ExtensionResolver::Resolve() {
   if (rope.ok()) {
     resolution_.rope = *std::move(rope);
   } else {
-    Violate("rope_scaling", std::string(rope.status().message()));
+    Violate(request_.kind == Kind::kScaling ? MethodPath() : "rope_scaling",
+            std::string(rope.status().message()));
   }
   return std::move(resolution_);
 }

@@ -1,6 +1,7 @@
 #include "engine/rope/rope_params.h"
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -38,6 +39,27 @@ uint64_t HashRope(const EffectiveRope& rope) {
   return hash.hash();
 }
 
+// Queries and keys carry the factor both, and their product is float32.
+constexpr double kMaxAttentionFactor = 1e4;
+
+// Each parameter may be in its range and all of them together overflow.
+absl::Status CheckEffective(const EffectiveRope& rope) {
+  if (!(std::abs(rope.attention_factor) <= kMaxAttentionFactor)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gives an attention factor that must be at most ",
+                     kMaxAttentionFactor, "; is ", rope.attention_factor));
+  }
+  for (size_t i = 0; i < rope.inv_freqs.size(); ++i) {
+    const double last_angle =
+        rope.inv_freqs[i] * static_cast<double>(kMaxRopePositions);
+    if (std::isfinite(last_angle)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gives frequencies that must be finite, up to position ",
+        kMaxRopePositions, "; that of pair ", i, " is ", rope.inv_freqs[i]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string_view RopeTypeName(RopeType type) {
@@ -70,6 +92,7 @@ absl::StatusOr<EffectiveRope> ResolveRope(const RopeParams& params,
       context_length > 0 ? context_length : method.context_length(rope.params);
   rope.inv_freqs = method.inv_freqs(rope.params, rope.context_length);
   rope.attention_factor = method.attention_factor(rope.params);
+  RETURN_IF_ERROR(CheckEffective(rope));
   rope.hash = HashRope(rope);
   return rope;
 }

@@ -330,6 +330,53 @@ TEST(ExtensionTest, MeaninglessFactorsAreRefused) {
   }
 }
 
+// Each in its range, and together too large for a rotation to mean anything.
+TEST(ExtensionTest, WhatOverflowsIsRefused) {
+  RopeRequest magnitude = Scaling(RopeType::kYarn, 4);
+  magnitude.scaling.attention_factor = 1e30;
+  RopeRequest terms = Scaling(RopeType::kYarn, 4);
+  terms.scaling.mscale = 1e300;
+  terms.scaling.mscale_all_dim = 1e-300;
+  RopeRequest ramp = Scaling(RopeType::kYarn, 4);
+  ramp.scaling.beta_fast = ramp.scaling.beta_slow = 5e-324;
+  RopeRequest divisors = Scaling(RopeType::kLongRope, 4);
+  divisors.scaling.short_factor = {1e-300, 1, 1, 1};
+  divisors.scaling.long_factor = {1, 1, 1, 1};
+
+  EXPECT_THAT(
+      Violations(SmallModel(), magnitude),
+      ElementsAre(HasSubstr("rope_scaling.yarn gives an attention factor that "
+                            "must be at most 10000; is 1e+30")));
+  EXPECT_THAT(Violations(SmallModel(), terms),
+              ElementsAre(HasSubstr("attention factor")));
+  EXPECT_THAT(Violations(SmallModel(), ramp),
+              ElementsAre(HasSubstr("frequencies that must be finite")));
+  EXPECT_THAT(Violations(SmallModel(), divisors),
+              ElementsAre(HasSubstr("that of pair 0 is 1e+300")));
+}
+
+TEST(ExtensionTest, ParametersOfAnotherMethodAreRefused) {
+  RopeRequest yarn = Scaling(RopeType::kYarn, 4);
+  yarn.scaling.low_freq_factor = std::nan("");
+  RopeRequest linear = Scaling(RopeType::kLinear, 4);
+  linear.scaling.short_factor = {1, 1, 1, 1};
+
+  EXPECT_THAT(Violations(SmallModel(), yarn),
+              ElementsAre("rope_scaling.yarn.low_freq_factor cannot be set: "
+                          "yarn scaling does not take it"));
+  EXPECT_THAT(Violations(SmallModel(), linear),
+              ElementsAre(HasSubstr("linear.short_factor cannot be set")));
+}
+
+// At the trained length nothing is stretched, by whatever factor.
+TEST(ExtensionTest, DynamicNtkOfAnyFactorKeepsTheTrainedLengthUnscaled) {
+  for (const double factor : {4.0, 1e15, 1e18, 1e300}) {
+    const EffectiveRope rope =
+        Resolve(SmallModel(), Scaling(RopeType::kDynamicNtk, factor));
+    EXPECT_EQ(rope.inv_freqs, OfFile(SmallModel()).inv_freqs) << factor;
+  }
+}
+
 TEST(ExtensionTest, UnequalFactorListsAreRefused) {
   RopeRequest request = Scaling(RopeType::kLongRope, 4);
   request.scaling.short_factor = {1, 1, 1, 1};
