@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/log/log.h"
@@ -13,6 +14,7 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
+#include "server/auth/addresses.h"
 #include "server/auth/credentials.h"
 
 namespace headrace {
@@ -59,32 +61,48 @@ void SetChannelArguments(const ServerOptions& options,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   if (options.max_connection_age < absl::InfiniteDuration()) {
+    // gRPC takes the largest int for ever.
+    const int64_t age = std::clamp<int64_t>(
+        absl::ToInt64Milliseconds(options.max_connection_age), 1,
+        std::numeric_limits<int>::max());
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                               static_cast<int>(absl::ToInt64Milliseconds(
-                                   options.max_connection_age)));
+                               static_cast<int>(age));
   }
   if (options.channelz) {
     builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
   }
 }
 
+absl::Status CheckAtLeastOne(const char* name, int64_t value) {
+  if (value >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": must be at least 1; is ", value));
+}
+
+absl::Status CheckDuration(const char* name, absl::Duration value,
+                           bool may_be_zero) {
+  if (value > absl::ZeroDuration() ||
+      (may_be_zero && value == absl::ZeroDuration())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": must be ", may_be_zero ? "at least 0" : "above 0",
+                   "; is ", absl::FormatDuration(value)));
+}
+
 absl::Status CheckOptions(const ServerOptions& options) {
-  if (options.listen.empty()) {
-    return absl::InvalidArgumentError("listen: must name an address");
-  }
-  if (options.max_num_seqs < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_num_seqs: must be at least 1; is ", options.max_num_seqs));
-  }
-  if (options.max_queue < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_queue: must be at least 1; is ", options.max_queue));
-  }
-  if (options.max_capture_bytes < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_capture_bytes: must be at least 1; is ",
-                     options.max_capture_bytes));
-  }
+  RETURN_IF_ERROR(CheckAddresses(options.listen));
+  RETURN_IF_ERROR(CheckAtLeastOne("max_num_seqs", options.max_num_seqs));
+  RETURN_IF_ERROR(CheckAtLeastOne("max_queue", options.max_queue));
+  RETURN_IF_ERROR(
+      CheckAtLeastOne("max_capture_bytes", options.max_capture_bytes));
+  RETURN_IF_ERROR(
+      CheckDuration("max_decode_stall", options.max_decode_stall, true));
+  RETURN_IF_ERROR(CheckDuration("drain_notice", options.drain_notice, true));
+  RETURN_IF_ERROR(CheckDuration("drain_grace", options.drain_grace, true));
+  RETURN_IF_ERROR(CheckDuration("stall_after", options.stall_after, false));
+  RETURN_IF_ERROR(
+      CheckDuration("max_connection_age", options.max_connection_age, false));
   return CheckExposure(options.listen, options.tls,
                        options.allow_insecure_remote);
 }

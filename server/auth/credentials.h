@@ -30,15 +30,6 @@ struct TlsOptions {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsOptions& options);
 
-// Is `address` reachable from this machine only? "127.0.0.1:50051",
-// "[::1]:0", "localhost:1", "unix:/run/headrace.sock".
-bool IsLocalAddress(const std::string& address);
-
-// Errors: INVALID_ARGUMENT for an address that others reach, in plaintext,
-// unless `allow_insecure_remote`.
-absl::Status CheckExposure(const std::vector<std::string>& addresses,
-                           const TlsOptions& tls, bool allow_insecure_remote);
-
 }  // namespace headrace
 
 #endif  // HEADRACE_SERVER_AUTH_CREDENTIALS_H_

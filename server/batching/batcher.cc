@@ -46,16 +46,10 @@ void Batcher::Add(RequestId id, Submission submission, absl::Time now) {
 }
 
 void Batcher::CheckFits(ActiveRequest& request, absl::Time now) {
-  const int64_t rows = request.request().sequence.max_rows;
-  const int64_t blocks = engine_->BlocksFor(rows);
-  const int64_t total_blocks = engine_->kv_cache().total_blocks;
-  if (blocks <= total_blocks) return;
-  Fail(
-      request,
-      absl::ResourceExhaustedError(absl::StrCat(
-          "prompt and max_tokens need ", blocks, " blocks of the KV cache for ",
-          rows, " positions; it has ", total_blocks)),
-      now);
+  const KvCacheStats kv_cache = engine_->kv_cache();
+  absl::Status status = CheckFitsKvCache(
+      request.request(), kv_cache.total_blocks * kv_cache.block_size);
+  if (!status.ok()) Fail(request, std::move(status), now);
 }
 
 void Batcher::End(RequestId id, absl::Status status, absl::Time now) {

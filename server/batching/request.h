@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/batch.h"
 #include "server/batching/capture_layout.h"
@@ -37,6 +38,10 @@ struct Request {
   int32_t priority = 0;  // higher runs first
   absl::Time deadline = absl::InfiniteFuture();
 };
+
+// Errors: RESOURCE_EXHAUSTED when the request can never run in a KV cache of so
+// many positions.
+absl::Status CheckFitsKvCache(const Request& request, int64_t kv_cache_rows);
 
 }  // namespace headrace
 

@@ -79,7 +79,7 @@ CaptureDelivery ResolveDelivery(const v1::CaptureSpec& proto,
 
 void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
                     Request& request, Violations& violations) {
-  const size_t before = violations.list().size();
+  const size_t before = violations.count();
   CapturePlan& plan = request.sequence.capture;
   plan.hooks =
       ResolveHooks(proto.hooks(), "capture.hooks", context, violations);
@@ -95,7 +95,7 @@ void ResolveCapture(const v1::CaptureSpec& proto, const ServingContext& context,
   plan.checks = proto.checks();
   plan.before_interventions = proto.before_interventions();
   request.delivery = ResolveDelivery(proto, violations);
-  if (violations.list().size() != before) return;
+  if (violations.count() != before) return;
   const ModelConfig& config = context.engine->model().config;
   request.layout = MakeCaptureLayout(plan, context.engine->hooks(),
                                      {.num_layers = config.num_hidden_layers,

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/weights/json_document.h"
 #include "nlohmann/json.hpp"
 
 namespace headrace {
@@ -12,9 +15,6 @@ namespace headrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Deeper JSON than any tool definition needs; what walks it may recurse.
-constexpr int kMaxJsonDepth = 64;
 
 bool IsRole(const std::string& role) {
   return !role.empty() && std::all_of(role.begin(), role.end(), [](char c) {
@@ -24,25 +24,22 @@ bool IsRole(const std::string& role) {
 
 // Parses `text`, which must be of type `wanted` ("array", "object"); null
 // after a violation or when it is empty.
-Json ParseJson(const std::string& text, const std::string& wanted,
-               const std::string& field, Violations& violations) {
+Json ParseField(const std::string& text, const std::string& wanted,
+                const std::string& field, Violations& violations) {
   if (text.empty()) return nullptr;
-  bool too_deep = false;
-  const auto watch_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep |= depth > kMaxJsonDepth;
-    return !too_deep;
-  };
-  Json json = Json::parse(text, watch_depth, /*allow_exceptions=*/false);
-  if (too_deep) {
-    violations.Add(field, absl::StrCat("must not be nested deeper than ",
-                                       kMaxJsonDepth, " levels"));
+  std::vector<std::string> warnings;  // of keys that are there twice: harmless
+  absl::StatusOr<Json> json = ParseJson(text, "the text", warnings);
+  if (!json.ok()) {
+    violations.Add(field, absl::StrCat("must be a JSON ", wanted, "; ",
+                                       json.status().message()));
     return nullptr;
   }
-  if (json.is_discarded() || json.type_name() != wanted) {
-    violations.Add(field, "must be a JSON " + wanted);
+  if (json->type_name() != wanted) {
+    violations.Add(field, absl::StrCat("must be a JSON ", wanted,
+                                       "; is of type ", json->type_name()));
     return nullptr;
   }
-  return json;
+  return *std::move(json);
 }
 
 Json ToMessage(const v1::ChatMessage& message, const std::string& field,
@@ -54,8 +51,8 @@ Json ToMessage(const v1::ChatMessage& message, const std::string& field,
   Json json = {{"role", message.role()}, {"content", message.content()}};
   if (!message.name().empty()) json["name"] = message.name();
   if (!message.tool_calls_json().empty()) {
-    json["tool_calls"] = ParseJson(message.tool_calls_json(), "array",
-                                   field + ".tool_calls_json", violations);
+    json["tool_calls"] = ParseField(message.tool_calls_json(), "array",
+                                    field + ".tool_calls_json", violations);
   }
   if (!message.tool_call_id().empty()) {
     json["tool_call_id"] = message.tool_call_id();
@@ -87,9 +84,9 @@ ChatInput ToChatInput(const v1::Chat& chat, Violations& violations) {
         ToMessage(chat.messages(i), Indexed("chat.messages", i), violations));
   }
   input.tools =
-      ParseJson(chat.tools_json(), "array", "chat.tools_json", violations);
-  input.template_kwargs = ParseJson(chat.template_kwargs_json(), "object",
-                                    "chat.template_kwargs_json", violations);
+      ParseField(chat.tools_json(), "array", "chat.tools_json", violations);
+  input.template_kwargs = ParseField(chat.template_kwargs_json(), "object",
+                                     "chat.template_kwargs_json", violations);
   if (input.template_kwargs.is_null()) input.template_kwargs = Json::object();
   input.continue_final_message = chat.continue_final_message();
   if (chat.continue_final_message()) {

@@ -149,8 +149,7 @@ class DerivedResolver {
       return checked;
     }
     for (int i = 0; i < ids.size(); ++i) {
-      if (violations_.CheckTokenId(Indexed(field, i), ids[i],
-                                   context_.vocab_size())) {
+      if (violations_.CheckTokenId(field, i, ids[i], context_.vocab_size())) {
         checked.push_back(static_cast<int32_t>(ids[i]));
       }
     }

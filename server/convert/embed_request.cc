@@ -44,7 +44,7 @@ std::vector<int32_t> ResolveInput(const v1::EmbedInput& input,
                                   const EncodeOptions& options,
                                   const ServingContext& context,
                                   Violations& violations) {
-  const size_t before = violations.list().size();
+  const size_t before = violations.count();
   std::vector<int32_t> ids;
   switch (input.input_case()) {
     case v1::EmbedInput::kText:
@@ -58,7 +58,7 @@ std::vector<int32_t> ResolveInput(const v1::EmbedInput& input,
     case v1::EmbedInput::INPUT_NOT_SET:
       break;
   }
-  if (ids.empty() && violations.list().size() == before) {
+  if (ids.empty() && violations.count() == before) {
     violations.Add(field, "must not be empty; has 0 tokens");
   }
   return ids;
@@ -124,6 +124,9 @@ absl::StatusOr<ResolvedEmbed> ResolveEmbed(const v1::EmbedRequest& proto,
     embed.requests.push_back(std::move(request));
   }
   RETURN_IF_ERROR(violations.ToStatus());
+  for (const Request& request : embed.requests) {
+    RETURN_IF_ERROR(CheckFitsKvCache(request, context.kv_cache_rows));
+  }
   RETURN_IF_ERROR(CheckReplySize(
       proto.inputs_size() * embed.width * static_cast<int64_t>(sizeof(float)),
       "send fewer inputs"));

@@ -131,6 +131,8 @@ absl::StatusOr<ResolvedGenerate> ResolveGenerate(
                  violations);
   ResolveRest(proto, request, violations);
   RETURN_IF_ERROR(violations.ToStatus());
+  // Before anything is counted by position: there may be billions.
+  RETURN_IF_ERROR(CheckFitsKvCache(request, context.kv_cache_rows));
   resolved.header = MakeHeader(proto, request, context);
   return resolved;
 }

@@ -68,13 +68,11 @@ std::vector<int32_t> CheckTokenIds(const v1::TokenIds& tokens,
                                    Violations& violations) {
   std::vector<int32_t> ids;
   ids.reserve(tokens.ids_size());
+  const std::string ids_field = field + ".ids";
   for (int i = 0; i < tokens.ids_size(); ++i) {
-    const uint32_t id = tokens.ids(i);
-    if (id < context.vocab_size()) {
-      ids.push_back(static_cast<int32_t>(id));
-    } else {
-      violations.CheckTokenId(Indexed(field + ".ids", i), id,
-                              context.vocab_size());
+    if (violations.CheckTokenId(ids_field, i, tokens.ids(i),
+                                context.vocab_size())) {
+      ids.push_back(static_cast<int32_t>(tokens.ids(i)));
     }
   }
   return ids;
@@ -91,12 +89,12 @@ std::optional<RenderedChat> RenderChat(const v1::Chat& chat,
     violations.Add("chat.messages", "must not be empty: the prompt has none");
     return std::nullopt;
   }
-  const size_t before = violations.list().size();
+  const size_t before = violations.count();
   const ChatInput input = ToChatInput(chat, violations);
   std::unique_ptr<ChatTemplate> own;
   const ChatTemplate* chat_template =
       FindTemplate(chat, context, own, violations);
-  if (violations.list().size() != before) return std::nullopt;
+  if (violations.count() != before) return std::nullopt;
   absl::StatusOr<RenderedChat> rendered = chat_template->Render(input);
   if (!rendered.ok()) {
     violations.Add("chat.messages", MessageOf(rendered.status()));
@@ -115,7 +113,7 @@ std::vector<int32_t> ResolvePrompt(const v1::GenerateRequest& request,
                                    const ServingContext& context,
                                    Violations& violations) {
   using Prompt = v1::GenerateRequest::PromptCase;
-  const size_t before = violations.list().size();
+  const size_t before = violations.count();
   std::vector<int32_t> ids;
   switch (request.prompt_case()) {
     case Prompt::PROMPT_NOT_SET:
@@ -139,7 +137,7 @@ std::vector<int32_t> ResolvePrompt(const v1::GenerateRequest& request,
       }
       break;
   }
-  if (violations.list().size() != before) return {};
+  if (violations.count() != before) return {};
   if (ids.empty()) violations.Add("prompt", "must not be empty; has 0 tokens");
   return ids;
 }

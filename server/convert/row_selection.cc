@@ -91,7 +91,7 @@ absl::flat_hash_set<int32_t> RowResolver::CheckIds(
     const std::string& field) {
   absl::flat_hash_set<int32_t> checked;
   for (int i = 0; i < ids.size(); ++i) {
-    if (violations_.CheckTokenId(Indexed(field, i), ids[i], vocab_size_)) {
+    if (violations_.CheckTokenId(field, i, ids[i], vocab_size_)) {
       checked.insert(static_cast<int32_t>(ids[i]));
     }
   }

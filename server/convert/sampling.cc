@@ -4,9 +4,10 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace headrace {
@@ -46,12 +47,22 @@ std::vector<int32_t> CheckIds(
   std::vector<int32_t> checked;
   checked.reserve(ids.size());
   for (int i = 0; i < ids.size(); ++i) {
-    if (violations.CheckTokenId(Indexed(field, i), ids[i],
-                                context.vocab_size())) {
+    if (violations.CheckTokenId(field, i, ids[i], context.vocab_size())) {
       checked.push_back(static_cast<int32_t>(ids[i]));
     }
   }
   return checked;
+}
+
+// A set of ids: one that is sent a million times costs no more than once.
+std::vector<int32_t> CheckIdSet(
+    const google::protobuf::RepeatedField<uint32_t>& ids,
+    const std::string& field, const ServingContext& context,
+    Violations& violations) {
+  std::vector<int32_t> set = CheckIds(ids, field, context, violations);
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  return set;
 }
 
 void SetLogitBias(const v1::SamplingParams& proto,
@@ -60,7 +71,7 @@ void SetLogitBias(const v1::SamplingParams& proto,
   const std::map<uint32_t, float> sorted(proto.logit_bias().begin(),
                                          proto.logit_bias().end());
   for (const auto& [id, bias] : sorted) {
-    if (violations.CheckTokenId(Indexed("sampling.logit_bias", id), id,
+    if (violations.CheckTokenId("sampling.logit_bias", id, id,
                                 context.vocab_size())) {
       params.logit_bias.push_back({static_cast<int32_t>(id), bias});
     }
@@ -69,20 +80,25 @@ void SetLogitBias(const v1::SamplingParams& proto,
 
 // The engine counts biases, the protocol has a map: "logit_bias[2].bias" is
 // the client's "logit_bias[<id>]".
+std::string FieldOfBias(std::string_view field,
+                        const std::vector<LogitBias>& biases) {
+  constexpr std::string_view kPrefix = "logit_bias[";
+  size_t index = 0;
+  if (!field.starts_with(kPrefix)) return std::string(field);
+  field.remove_prefix(kPrefix.size());
+  const std::string number(field.substr(0, field.find(']')));
+  if (!absl::SimpleAtoi(number, &index) || index >= biases.size()) return {};
+  return Indexed("logit_bias", biases[index].token_id);
+}
+
 void AddSamplingViolations(const SamplingParams& params,
                            const ServingContext& context,
                            Violations& violations) {
   for (FieldViolation& violation :
        ValidateSamplingParams(params, context.vocab_size())) {
-    for (size_t i = 0; i < params.logit_bias.size(); ++i) {
-      if (absl::StartsWith(violation.field,
-                           Indexed("logit_bias", static_cast<int64_t>(i)))) {
-        violation.field = Indexed("logit_bias", params.logit_bias[i].token_id);
-        break;
-      }
-    }
-    violations.Add("sampling." + violation.field,
-                   std::move(violation.description));
+    violations.Add(
+        "sampling." + FieldOfBias(violation.field, params.logit_bias),
+        std::move(violation.description));
   }
 }
 
@@ -119,8 +135,8 @@ void ResolveSampling(const v1::SamplingParams& proto,
   SetScalars(proto, params);
   SetLogitBias(proto, context, params, violations);
   params.allowed_token_ids =
-      CheckIds(proto.allowed_token_ids(), "sampling.allowed_token_ids", context,
-               violations);
+      CheckIdSet(proto.allowed_token_ids(), "sampling.allowed_token_ids",
+                 context, violations);
   params.seed = proto.has_seed() ? proto.seed() : context.random_seed();
   AddSamplingViolations(params, context, violations);
   if (!proto.has_n()) return;
@@ -138,7 +154,7 @@ void ResolveStop(const v1::StopConditions& proto, const ServingContext& context,
   if (!proto.ignore_eos()) {
     sequence.end_token_ids = context.engine->model().end_token_ids;
   }
-  const std::vector<int32_t> own = CheckIds(
+  const std::vector<int32_t> own = CheckIdSet(
       proto.stop_token_ids(), "stop.stop_token_ids", context, violations);
   sequence.end_token_ids.insert(sequence.end_token_ids.end(), own.begin(),
                                 own.end());

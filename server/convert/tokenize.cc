@@ -100,7 +100,7 @@ absl::StatusOr<v1::DetokenizeResponse> HandleDetokenize(
   ids.reserve(proto.ids_size());
   int64_t bytes = 0;
   for (int i = 0; i < proto.ids_size(); ++i) {
-    if (!violations.CheckTokenId(Indexed("ids", i), proto.ids(i),
+    if (!violations.CheckTokenId("ids", i, proto.ids(i),
                                  context.vocab_size())) {
       continue;
     }

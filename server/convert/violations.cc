@@ -18,10 +18,13 @@ constexpr size_t kMaxDescriptionBytes = 400;
 constexpr size_t kMaxFieldBytes = 120;
 // What a violation costs beside its two strings.
 constexpr size_t kViolationOverhead = 12;
+constexpr size_t kMaxListed = kMaxDetailBytes / kViolationOverhead;
 
 }  // namespace
 
 void Violations::Add(std::string field, std::string description) {
+  ++count_;
+  if (violations_.size() == kMaxListed) return;
   violations_.push_back({std::move(field), std::move(description)});
 }
 
@@ -34,16 +37,17 @@ void Violations::AddAll(std::string_view prefix,
   }
 }
 
-bool Violations::CheckTokenId(std::string field, uint32_t id,
-                              int64_t vocab_size) {
+bool Violations::CheckTokenId(std::string_view field, int64_t index,
+                              uint32_t id, int64_t vocab_size) {
   if (id < vocab_size) return true;
-  Add(std::move(field), absl::StrCat("must be below ", vocab_size,
-                                     ", the size of the vocabulary; is ", id));
+  Add(Indexed(field, index),
+      absl::StrCat("must be below ", vocab_size,
+                   ", the size of the vocabulary; is ", id));
   return false;
 }
 
 absl::Status Violations::ToStatus() const {
-  if (violations_.empty()) return absl::OkStatus();
+  if (empty()) return absl::OkStatus();
   google::rpc::BadRequest details;
   std::string message;
   size_t detail_bytes = 0;
@@ -66,11 +70,11 @@ absl::Status Violations::ToStatus() const {
       ++named;
     }
   }
-  if (const size_t rest = violations_.size() - named; rest > 0) {
+  if (const size_t rest = count_ - named; rest > 0) {
     absl::StrAppend(&message, "; and ", rest, " more");
   }
   const size_t listed = static_cast<size_t>(details.field_violations_size());
-  if (const size_t rest = violations_.size() - listed; rest > 0) {
+  if (const size_t rest = count_ - listed; rest > 0) {
     details.add_field_violations()->set_description(
         absl::StrCat("and ", rest, " more"));
   }

@@ -3,6 +3,7 @@
 #ifndef HEADRACE_SERVER_CONVERT_VIOLATIONS_H_
 #define HEADRACE_SERVER_CONVERT_VIOLATIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,10 +24,14 @@ class Violations {
   // Adds `found` with "prefix." before each field.
   void AddAll(std::string_view prefix,
               const std::vector<FieldViolation>& found);
-  // Adds one unless id < vocab_size; true when it is valid.
-  bool CheckTokenId(std::string field, uint32_t id, int64_t vocab_size);
+  // Adds one, of "field[index]", unless id < vocab_size; true when it is valid.
+  bool CheckTokenId(std::string_view field, int64_t index, uint32_t id,
+                    int64_t vocab_size);
 
-  bool empty() const { return violations_.empty(); }
+  bool empty() const { return count_ == 0; }
+  size_t count() const { return count_; }
+  // The first of them: a message of 4 MiB can hold millions, and no reply has
+  // room for more.
   const std::vector<FieldViolation>& list() const { return violations_; }
 
   // OK when empty, else INVALID_ARGUMENT with a google.rpc.BadRequest. The
@@ -36,6 +41,7 @@ class Violations {
 
  private:
   std::vector<FieldViolation> violations_;
+  size_t count_ = 0;
 };
 
 // "ids[3]"

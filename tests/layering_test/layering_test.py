@@ -15,9 +15,9 @@ STATUS = "engine/base/status_macros.h"
 # What the engine shows: these headers and all of the engine that they include.
 ENGINE_DOORS = (
     "engine/engine.h", "engine/batch.h",
-    # Values to work with what the engine hands out: text pieces and rows.
+    # To work with what the engine hands out and takes: text, rows, JSON.
     "engine/tokenizer/detokenizer.h", "engine/tokenizer/stop_matcher.h",
-    "engine/tensor/half.h", STATUS,
+    "engine/tensor/half.h", "engine/weights/json_document.h", STATUS,
 )
 # Stands for the closure of ENGINE_DOORS in the table below.
 ENGINE_PUBLIC = "engine's public headers"

@@ -133,7 +133,7 @@ TEST_F(BatchLoopTest, WhatCanNeverFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(client.received.failure.code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(client.received.failure.message()),
-              HasSubstr("5 blocks of the KV cache for 80 positions; it has 4"));
+              HasSubstr("80 positions of the KV cache; it has 64"));
   EXPECT_TRUE(next.received.end.has_value());
   ExpectNothingLeft();
 }

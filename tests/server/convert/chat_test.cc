@@ -1,5 +1,6 @@
 #include "server/convert/chat.h"
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 namespace headrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -109,10 +111,12 @@ TEST_F(ChatTest, JsonFieldsAreChecked) {
   proto.mutable_chat()->mutable_messages(0)->set_tool_calls_json(
       std::string(100, '[') + std::string(100, ']'));
 
-  EXPECT_THAT(ViolationsOf(Refusal(proto)),
-              ElementsAre(HasSubstr("tool_calls_json: must not be nested"),
-                          HasSubstr("tools_json: must be a JSON array"),
-                          HasSubstr("kwargs_json: must be a JSON object")));
+  EXPECT_THAT(
+      ViolationsOf(Refusal(proto)),
+      ElementsAre(AllOf(HasSubstr("tool_calls_json: must be a JSON array"),
+                        HasSubstr("deeper than 64")),
+                  "chat.tools_json: must be a JSON array; is of type object",
+                  HasSubstr("kwargs_json: must be a JSON object")));
 }
 
 TEST_F(ChatTest, ToolsAndVariablesReachTheTemplate) {
@@ -122,6 +126,26 @@ TEST_F(ChatTest, ToolsAndVariablesReachTheTemplate) {
   proto.mutable_chat()->set_template_kwargs_json(R"({"mood": "good"})");
 
   EXPECT_EQ(Apply(proto).text(), "search good");
+}
+
+// Parsers that look at a value's siblings or at an object's keys for each value
+// take minutes for what fits into one message.
+TEST_F(ChatTest, JsonOfManyValuesTakesLinearTime) {
+  auto proto = Chat({{"user", "a"}});
+  std::string tools = "[{}";
+  std::string variables = "{\"k\": 0";
+  for (int i = 0; i < 150'000; ++i) {
+    tools += ",{}";
+    variables += ",\"k" + std::to_string(i) + "\": " + std::to_string(i);
+  }
+  proto.mutable_chat()->set_template_("{{ tools|length }} {{ k149999 }}");
+  proto.mutable_chat()->set_tools_json(tools + "]");
+  proto.mutable_chat()->set_template_kwargs_json(variables + "}");
+
+  const std::clock_t start = std::clock();
+
+  EXPECT_EQ(Apply(proto).text(), "150001 149999");
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10);
 }
 
 TEST_F(ChatTest, AModelWithoutATemplateSaysSo) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <vector>
@@ -260,6 +261,43 @@ TEST_F(GenerateRequestTest, AScaledContextIsLonger) {
   EXPECT_EQ(resolved.header.rope().context_length(), 2048u);
   EXPECT_EQ(resolved.header.rope().factor(), 4);
   EXPECT_EQ(resolved.header.max_tokens(), 2048u - 600u);
+}
+
+// What is counted by position is counted for a request that can run at all:
+// `none` serves two billion positions.
+TEST_F(GenerateRequestTest, MoreThanTheCacheHoldsIsRefusedAtOnce) {
+  v1::GenerateRequest proto = Text("hello");
+  proto.mutable_stop()->set_max_tokens(4294967295u);
+  v1::ContextExtension& extension = *proto.mutable_context_extension();
+  extension.mutable_rope_scaling()->mutable_none();
+  extension.set_max_context(2147483647);
+  v1::CaptureSpec& capture = *proto.mutable_capture();
+  capture.add_hooks()->set_hook(v1::HOOK_POINT_EMBED);
+  capture.mutable_rows()->mutable_generated()->set_all(true);
+  capture.mutable_rows()->mutable_generated()->set_stride(7);
+
+  const std::clock_t start = std::clock();
+  const absl::Status refusal = Refusal(proto);
+
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1);
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refusal.message()),
+              HasSubstr("2147483646 positions of the KV cache; it has 1024"));
+}
+
+TEST_F(GenerateRequestTest, IdsThatAreSentOftenCountOnce) {
+  v1::GenerateRequest proto = Text("hello");
+  proto.mutable_stop()->set_ignore_eos(true);
+  for (int i = 0; i < 1000; ++i) {
+    proto.mutable_stop()->add_stop_token_ids(10 + i % 2);
+    proto.mutable_sampling()->add_allowed_token_ids(21 - i % 2);
+  }
+
+  const ResolvedGenerate resolved = Resolve(proto);
+
+  EXPECT_THAT(resolved.request.sequence.end_token_ids, ElementsAre(10, 11));
+  EXPECT_THAT(resolved.header.sampling().allowed_token_ids(),
+              ElementsAre(20, 21));
 }
 
 TEST_F(GenerateRequestTest, StopTokensJoinTheModelsUnlessIgnored) {

@@ -107,6 +107,20 @@ TEST_F(ServerTest, BadOptionsAreNamed) {
   options.listen.clear();
   EXPECT_THAT(std::string(Server::Open(options).status().message()),
               HasSubstr("listen"));
+  options = {.listen = {"127.0.0.1:0"}, .drain_grace = -absl::Seconds(1)};
+  EXPECT_THAT(std::string(Server::Open(options).status().message()),
+              HasSubstr("drain_grace: must be at least 0; is -1s"));
+  options = {.listen = {"127.0.0.1:0"}, .stall_after = absl::ZeroDuration()};
+  EXPECT_THAT(std::string(Server::Open(options).status().message()),
+              HasSubstr("stall_after: must be above 0; is 0"));
+}
+
+// More milliseconds than an int holds.
+TEST_F(ServerTest, AVeryLongConnectionAgeIsNotAShortOne) {
+  Start({.max_connection_age = absl::Hours(1'000'000)});
+
+  EXPECT_TRUE(Generate(Text("hello", 2)).status.ok());
+  EXPECT_TRUE(Generate(Text("hello", 2)).status.ok());
 }
 
 TEST_F(ServerTest, DrainLetsRunningCallsFinishAndRefusesNewOnes) {

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/auth/addresses.h"
 #include "server/auth/credentials.h"
 #include "tests/server/server_fixture.h"
 
@@ -108,6 +109,8 @@ TEST_F(TlsTest, WrongFilesAreRefusedAtTheStart) {
   EXPECT_THAT(message(tls), HasSubstr("cannot read"));
   tls.certificate_file = folder_ + "log";
   EXPECT_THAT(message(tls), HasSubstr("holds no certificate"));
+  tls.certificate_file = folder_;
+  EXPECT_THAT(message(tls), HasSubstr("no file"));
 }
 
 TEST(AddressTest, KnowsWhatOthersCanReach) {
@@ -116,8 +119,24 @@ TEST(AddressTest, KnowsWhatOthersCanReach) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;
   }
   for (const char* address :
-       {"0.0.0.0:50051", "[::]:0", "10.0.0.1:1", "example.org:1"}) {
+       {"0.0.0.0:50051", "[::]:0", "10.0.0.1:1", "example.org:1",
+        "127.0.0.1.example.org:1", "localhost.example.org:1"}) {
     EXPECT_FALSE(IsLocalAddress(address)) << address;
+  }
+}
+
+TEST(AddressTest, OtherFormsAreRefused) {
+  for (const char* address : {"127.0.0.1:0", "[::1]:65535", "localhost:1",
+                              "unix:/run/x.sock", "unix-abstract:x"}) {
+    EXPECT_TRUE(CheckAddresses({address}).ok()) << address;
+  }
+  for (const char* address :
+       {"", "nonsense", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+        "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1:2x", ":1", "::1:0",
+        "unix:", "unix-abstract:", "http://127.0.0.1:0"}) {
+    EXPECT_THAT(std::string(CheckAddresses({"[::1]:0", address}).message()),
+                HasSubstr("host:port"))
+        << address;
   }
 }
 
