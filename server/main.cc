@@ -83,6 +83,9 @@ ABSL_FLAG(absl::Duration, max_decode_stall, Defaults().max_decode_stall,
           "How long prompts may hold up a step of those that decode.");
 ABSL_FLAG(int64_t, max_capture_bytes, Defaults().max_capture_bytes,
           "Captured rows that may wait for one request's reader.");
+ABSL_FLAG(absl::Duration, max_reader_stall, Defaults().max_reader_stall,
+          "How long a client may read nothing while other requests wait for "
+          "what its request occupies.");
 ABSL_FLAG(absl::Duration, drain_notice, Defaults().drain_notice,
           "How long NOT_SERVING is shown after SIGTERM before new requests are "
           "refused.");
@@ -160,6 +163,7 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   options.max_queue = absl::GetFlag(FLAGS_max_queue);
   options.max_decode_stall = absl::GetFlag(FLAGS_max_decode_stall);
   options.max_capture_bytes = absl::GetFlag(FLAGS_max_capture_bytes);
+  options.max_reader_stall = absl::GetFlag(FLAGS_max_reader_stall);
   options.drain_notice = absl::GetFlag(FLAGS_drain_notice);
   options.drain_grace = absl::GetFlag(FLAGS_drain_grace);
   options.stall_after = absl::GetFlag(FLAGS_stall_after);

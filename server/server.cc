@@ -51,6 +51,14 @@ size_t GrpcMemoryBytes() {
                  kMinGrpcMemory, kMaxGrpcMemory));
 }
 
+// And captured rows that wait for readers this one, whoever reads slowly.
+constexpr int64_t kRingMemoryShare = 16;
+
+int64_t RingMemoryBytes(int64_t max_capture_bytes) {
+  return std::max(ReadResourceLimits().memory_bytes / kRingMemoryShare,
+                  max_capture_bytes);
+}
+
 // Tolerant of clients that ping through a long prefill; notices dead ones.
 void SetChannelArguments(const ServerOptions& options,
                          grpc::ServerBuilder& builder) {
@@ -98,6 +106,8 @@ absl::Status CheckOptions(const ServerOptions& options) {
       CheckAtLeastOne("max_capture_bytes", options.max_capture_bytes));
   RETURN_IF_ERROR(
       CheckDuration("max_decode_stall", options.max_decode_stall, true));
+  RETURN_IF_ERROR(
+      CheckDuration("max_reader_stall", options.max_reader_stall, false));
   RETURN_IF_ERROR(CheckDuration("drain_notice", options.drain_notice, true));
   RETURN_IF_ERROR(CheckDuration("drain_grace", options.drain_grace, true));
   RETURN_IF_ERROR(CheckDuration("stall_after", options.stall_after, false));
@@ -171,7 +181,10 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
                              .max_num_seqs =
                                  std::min(options_.max_num_seqs,
                                           options_.engine.max_batch_rows),
-                             .max_decode_stall = options_.max_decode_stall},
+                             .max_decode_stall = options_.max_decode_stall,
+                             .max_ring_bytes =
+                                 RingMemoryBytes(options_.max_capture_bytes)},
+                  .max_reader_stall = options_.max_reader_stall,
                   .on_request_done =
                       [this](const RequestRecord& record) {
                         metrics_->Count(record);

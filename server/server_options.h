@@ -32,6 +32,10 @@ struct ServerOptions {
   // Captured rows that may wait for one request's reader.
   int64_t max_capture_bytes = 32 << 20;
 
+  // A reader that takes nothing for so long is ended when other requests wait
+  // for what it occupies.
+  absl::Duration max_reader_stall = absl::Seconds(60);
+
   // After SIGTERM: how long NOT_SERVING is shown before new requests are
   // refused, and how long running ones may go on after that.
   absl::Duration drain_notice = absl::ZeroDuration();

@@ -76,6 +76,9 @@ class ActiveRequest {
 
   const Request& request() const { return submission_.request; }
   EventStream& stream() const { return *submission_.stream; }
+  std::shared_ptr<EventStream> ShareStream() const {
+    return submission_.stream;
+  }
   uint64_t order() const { return order_; }
   std::vector<ActiveChoice>& choices() { return choices_; }
   int64_t prompt_length() const {
@@ -113,6 +116,10 @@ class ActiveRequest {
   RequestRecord MakeRecord(absl::StatusCode code, absl::Time now);
   absl::Duration waited(absl::Time now) const { return now - submitted_; }
   absl::Duration stalled() const { return stalled_; }
+  // Since when its reader holds it up.
+  absl::Time paused_since() const {
+    return paused_since_.value_or(absl::InfiniteFuture());
+  }
   int64_t generated() const;
 
  private:

@@ -34,7 +34,8 @@ Batcher::Batcher(Engine* engine, BatcherOptions options,
                  std::function<void()> on_read)
     : engine_(engine),
       options_(std::move(options)),
-      on_read_(std::move(on_read)) {}
+      on_read_(std::move(on_read)),
+      unread_(on_read_) {}
 
 void Batcher::Add(RequestId id, Submission submission, absl::Time now) {
   auto request = std::make_unique<ActiveRequest>(
@@ -69,7 +70,9 @@ void Batcher::EndQueued(const absl::Status& status, absl::Time now) {
 
 void Batcher::Prepare(absl::Time now) {
   EndExpired(now);
+  unread_.Update(now);
   Admit(now);
+  if (SomeoneWaits() && EndIdleReaders(now)) Admit(now);
   RemoveEnded();
 }
 
@@ -93,21 +96,38 @@ void Batcher::EndExpired(absl::Time now) {
   }
 }
 
-void Batcher::Admit(absl::Time now) {
+AdmissionState Batcher::StateOfAdmission() const {
   const KvCacheStats kv_cache = engine_->kv_cache();
   AdmissionState state{
       .free_blocks = kv_cache.total_blocks - kv_cache.used_blocks,
-      .running = static_cast<int64_t>(sequences_.size())};
-  absl::flat_hash_map<SequenceId, SequenceRef> waiting;
+      .running = static_cast<int64_t>(sequences_.size()),
+      .ring_bytes = unread_.held_bytes()};
   for (const auto& [id, request] : active_) {
-    for (ActiveChoice& choice : request->choices()) {
+    const int64_t ring_bytes = request->request().layout.ring_bytes;
+    if (request->started() && !request->AllEnded()) {
+      state.ring_bytes += ring_bytes;
+    }
+    for (const ActiveChoice& choice : request->choices()) {
       if (!request->ReadyToOpen(choice)) continue;
-      waiting[choice.id] = {request.get(), &choice};
       state.waiting.push_back(
           {.id = choice.id,
            .priority = request->request().priority,
            .order = request->order(),
-           .blocks = engine_->BlocksFor(request->request().sequence.max_rows)});
+           .blocks = engine_->BlocksFor(request->request().sequence.max_rows),
+           .ring_bytes = request->started() ? 0 : ring_bytes});
+    }
+  }
+  return state;
+}
+
+void Batcher::Admit(absl::Time now) {
+  const AdmissionState state = StateOfAdmission();
+  absl::flat_hash_map<SequenceId, SequenceRef> waiting;
+  for (const auto& [id, request] : active_) {
+    for (ActiveChoice& choice : request->choices()) {
+      if (request->ReadyToOpen(choice)) {
+        waiting[choice.id] = {request.get(), &choice};
+      }
     }
   }
   for (const SequenceId id : DecideAdmission(state, options_.limits)) {
@@ -122,6 +142,28 @@ void Batcher::Admit(absl::Time now) {
     ref.request->OnAdmitted(now, opened->cached_rows, *ref.choice);
     sequences_[id] = ref;
   }
+}
+
+bool Batcher::SomeoneWaits() const {
+  return std::any_of(active_.begin(), active_.end(), [](const auto& entry) {
+    return !entry.second->started() && !entry.second->AllEnded();
+  });
+}
+
+// Readers that took nothing for too long give way to those who wait.
+bool Batcher::EndIdleReaders(absl::Time now) {
+  const absl::Time since = now - options_.max_reader_stall;
+  const absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+      "the client has not kept up with its stream for ",
+      absl::FormatDuration(options_.max_reader_stall),
+      ", the limit while other requests wait for what it occupies"));
+  bool ended = unread_.FailIdle(since, status);
+  for (const auto& [id, request] : active_) {
+    if (request->paused_since() > since) continue;
+    Fail(*request, status, now);
+    ended = true;
+  }
+  return ended;
 }
 
 bool Batcher::Step(absl::Time now) {
@@ -298,6 +340,9 @@ void Batcher::EndChoice(SequenceRef ref, absl::Time now) {
   if (!request->AllEnded()) return;
   Record(*request, absl::StatusCode::kOk, now);
   request->stream().Finish(request->ChoiceEnds(), request->MakeEnd(now));
+  if (!request->request().layout.empty()) {
+    unread_.Add(request->ShareStream(), now);
+  }
 }
 
 void Batcher::Fail(ActiveRequest& request, absl::Status status,
@@ -338,6 +383,7 @@ BatchStats Batcher::Stats() const {
   BatchStats stats = totals_;
   stats.kv_cache = engine_->kv_cache();
   stats.running_sequences = static_cast<int64_t>(sequences_.size());
+  stats.ring_bytes = unread_.held_bytes();
   for (const auto& [id, request] : active_) {
     ++(request->started() ? stats.running_requests : stats.queued_requests);
     stats.ring_bytes += request->stream().ring_used_bytes();
@@ -353,11 +399,14 @@ absl::Duration Batcher::StepTime() const {
 
 absl::Time Batcher::NextDeadline() const {
   absl::Time next = absl::InfiniteFuture();
+  absl::Time oldest_read = unread_.OldestRead();
   for (const auto& [id, request] : active_) {
     next = std::min({next, request->request().deadline,
                      request->TimeLimit().value_or(absl::InfiniteFuture())});
+    oldest_read = std::min(oldest_read, request->paused_since());
   }
-  return next;
+  if (!SomeoneWaits()) return next;
+  return std::min(next, oldest_read + options_.max_reader_stall);
 }
 
 }  // namespace headrace

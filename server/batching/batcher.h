@@ -17,6 +17,7 @@
 #include "server/batching/active_request.h"
 #include "server/batching/batch_stats.h"
 #include "server/batching/scheduler.h"
+#include "server/batching/unread_streams.h"
 
 namespace headrace {
 
@@ -24,6 +25,8 @@ enum class RequestId : uint64_t {};
 
 struct BatcherOptions {
   SchedulerLimits limits;
+  // How long a reader may hold up requests that wait for what it occupies.
+  absl::Duration max_reader_stall = absl::Seconds(60);
   std::function<absl::Time()> now = absl::Now;
   // Called when a request has ended; may be null.
   std::function<void(const RequestRecord&)> on_request_done;
@@ -70,6 +73,9 @@ class Batcher {
   void CheckFits(ActiveRequest& request, absl::Time now);
   void EndExpired(absl::Time now);
   void Admit(absl::Time now);
+  AdmissionState StateOfAdmission() const;
+  bool SomeoneWaits() const;
+  bool EndIdleReaders(absl::Time now);
   void RemoveEnded();
 
   bool RunStep(absl::Time now);
@@ -94,6 +100,7 @@ class Batcher {
   absl::flat_hash_map<RequestId, std::unique_ptr<ActiveRequest>> active_;
   // Choices with an open sequence in the engine.
   absl::flat_hash_map<SequenceId, SequenceRef> sequences_;
+  UnreadStreams unread_;
   uint64_t next_sequence_ = 1;
   BatchStats totals_;
   absl::Duration mean_service_;

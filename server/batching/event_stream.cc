@@ -16,7 +16,12 @@ std::optional<StreamEvent> EventStream::Pop() {
   {
     absl::MutexLock lock(&mutex_);
     event = PopLocked();
+    const auto* chunk =
+        event.has_value() ? std::get_if<ActivationChunk>(&*event) : nullptr;
+    popped_chunk_bytes_ =
+        chunk == nullptr ? 0 : static_cast<int64_t>(chunk->data.size());
     if (event.has_value()) {
+      ++events_taken_;
       on_read = std::exchange(on_read_, nullptr);
     } else {
       reader_waits_ = true;
@@ -42,6 +47,7 @@ std::optional<StreamEvent> EventStream::PopLocked() {
   if (ends_.empty()) return std::nullopt;
   StreamEvent event = std::move(ends_.front());
   ends_.pop_front();
+  end_popped_ = ends_.empty();
   if (EndEvent* end = std::get_if<EndEvent>(&event)) {
     end->rows = ring_.rows_taken();
     end->gaps = ring_.TakeGaps();
@@ -63,6 +69,7 @@ void EventStream::Abandon() {
     tokens_.clear();
     ring_.Clear();
     ends_.clear();
+    popped_chunk_bytes_ = 0;
     on_read = std::exchange(on_read_, nullptr);
   }
   if (on_read) on_read();
@@ -151,6 +158,21 @@ EventStream::Room EventStream::RoomLocked() const {
 int64_t EventStream::ring_used_bytes() const {
   absl::MutexLock lock(&mutex_);
   return ring_.used_bytes();
+}
+
+int64_t EventStream::held_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return ring_.used_bytes() + popped_chunk_bytes_;
+}
+
+int64_t EventStream::events_taken() const {
+  absl::MutexLock lock(&mutex_);
+  return events_taken_;
+}
+
+bool EventStream::AllRead() const {
+  absl::MutexLock lock(&mutex_);
+  return abandoned_ || end_popped_;
 }
 
 }  // namespace headrace

@@ -62,6 +62,11 @@ class EventStream {
   Room WatchRoom(std::function<void()> on_read) ABSL_LOCKS_EXCLUDED(mutex_);
   Room capacity() const { return capacity_; }
   int64_t ring_used_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those, and the chunk that was popped last: it is on its way.
+  int64_t held_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t events_taken() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nothing is left to read, and nothing will come.
+  bool AllRead() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   std::optional<StreamEvent> PopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -78,6 +83,9 @@ class EventStream {
   std::deque<StreamEvent> ends_ ABSL_GUARDED_BY(mutex_);
   bool reader_waits_ ABSL_GUARDED_BY(mutex_) = false;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool end_popped_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t events_taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t popped_chunk_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::function<void()> on_read_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -136,8 +136,16 @@ std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
   std::vector<SequenceId> admitted;
   int64_t free_blocks = state.free_blocks;
   int64_t slots = limits.max_num_seqs - state.running;
+  int64_t ring_bytes = state.ring_bytes;
+  bool rings_full = false;
   for (const WaitingChoice& choice : waiting) {
     if (slots <= 0 || choice.blocks > free_blocks) break;
+    if (choice.ring_bytes > 0) {
+      rings_full |= ring_bytes > 0 &&
+                    ring_bytes + choice.ring_bytes > limits.max_ring_bytes;
+      if (rings_full) continue;
+      ring_bytes += choice.ring_bytes;
+    }
     free_blocks -= choice.blocks;
     --slots;
     admitted.push_back(choice.id);

@@ -29,24 +29,30 @@ struct SchedulerLimits {
   int64_t max_num_seqs = 64;  // <= max_batch_rows
   // How long a step may take because of prompt rows while others decode.
   absl::Duration max_decode_stall = absl::Milliseconds(200);
+  // Captured rows that may wait for all readers together. One request is
+  // admitted whatever its ring takes.
+  int64_t max_ring_bytes = int64_t{512} << 20;
 };
 
 // --- Admission.
 
 struct WaitingChoice {
-  SequenceId id{};       // the decision's name for it
-  int32_t priority = 0;  // higher first
-  uint64_t order = 0;    // of arrival
-  int64_t blocks = 0;    // KV blocks for its whole life
+  SequenceId id{};         // the decision's name for it
+  int32_t priority = 0;    // higher first
+  uint64_t order = 0;      // of arrival
+  int64_t blocks = 0;      // KV blocks for its whole life
+  int64_t ring_bytes = 0;  // of its reader; 0 when it has that already
 };
 
 struct AdmissionState {
   int64_t free_blocks = 0;
   int64_t running = 0;
+  int64_t ring_bytes = 0;  // reserved for, or held by, readers
   std::vector<WaitingChoice> waiting;
 };
 
-// Choices to open now, in order.
+// Choices to open now, in order. One that waits for room in the rings is
+// overtaken only by those that need none.
 std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
                                         const SchedulerLimits& limits);
 

@@ -582,5 +582,78 @@ TEST_F(BatchLoopTest, AnIdleLoopHasNothingToRun) {
   EXPECT_THAT(engine_->steps(), IsEmpty());
 }
 
+// Slow readers of requests that have ended fill the memory, though each of
+// them is bounded.
+TEST_F(BatchLoopTest, UnreadRowsOfEndedRequestsHoldUpThoseThatCapture) {
+  Request capturing = MakeRequest("hello", 3);
+  CaptureResidPost(capturing);
+  const int64_t ring_bytes = capturing.layout.ring_bytes;
+  MakeLoop({.batcher = {.limits = {.max_ring_bytes = ring_bytes}}});
+  Client a = Submit(capturing);
+  RunAll({});
+  EXPECT_EQ(loop_->stats().running_requests, 0);
+  EXPECT_GT(loop_->stats().ring_bytes, 0) << "it waits for its reader";
+
+  Client b = Submit(capturing);
+  Client text = Submit(MakeRequest("text", 3));
+  RunAll({&b, &text});
+  EXPECT_TRUE(text.received.end.has_value());
+  EXPECT_FALSE(b.received.started);
+  EXPECT_EQ(loop_->stats().queued_requests, 1);
+
+  a.Read();
+  RunAll({&b});
+  EXPECT_TRUE(a.received.end.has_value());
+  EXPECT_TRUE(b.received.end.has_value());
+  ExpectNothingLeft();
+}
+
+TEST_F(BatchLoopTest, RowsThatNobodyReadsGiveWayToARequestThatWaits) {
+  Request capturing = MakeRequest("hello", 3);
+  CaptureResidPost(capturing);
+  MakeLoop(
+      {.batcher = {.limits = {.max_ring_bytes = capturing.layout.ring_bytes},
+                   .max_reader_stall = absl::Seconds(60)}});
+  Client a = Submit(capturing);
+  RunAll({});
+  now_ += absl::Seconds(1000);
+  RunAll({});
+  EXPECT_GT(loop_->stats().ring_bytes, 0) << "nobody waits for its place";
+  a.stream->Pop();
+  RunAll({});
+
+  Client b = Submit(capturing);
+  now_ += absl::Seconds(59);
+  RunAll({&b});
+  EXPECT_FALSE(b.received.started);
+  now_ += absl::Seconds(1);
+  RunAll({&b});
+
+  EXPECT_TRUE(b.received.end.has_value());
+  EXPECT_EQ(a.Read().failure.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(a.received.failure.message()), HasSubstr("for 1m"));
+  ExpectNothingLeft();
+}
+
+TEST_F(BatchLoopTest, APausedSequenceGivesWayToARequestThatWaits) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 1},
+                        .max_reader_stall = absl::Seconds(60)}});
+  Client slow = Submit(MakeRequest("slow", 2 * kTokenEvents));
+  RunAll({});
+  EXPECT_EQ(loop_->stats().paused_sequences, 1);
+  now_ += absl::Seconds(1000);
+  RunAll({});
+  EXPECT_EQ(loop_->stats().paused_sequences, 1) << "nobody waits";
+
+  Client other = Submit(MakeRequest("other", 3));
+  RunAll({&other});
+
+  EXPECT_TRUE(other.received.end.has_value());
+  EXPECT_EQ(slow.Read().failure.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(slow.received.tokens, SizeIs(kTokenEvents))
+      << "what was generated is delivered";
+  ExpectNothingLeft();
+}
+
 }  // namespace
 }  // namespace headrace

@@ -89,6 +89,33 @@ TEST(AdmissionTest, KeepsWithinMaxNumSeqs) {
   EXPECT_THAT(DecideAdmission(state, {.max_num_seqs = 4}), ElementsAre(kA, kB));
 }
 
+WaitingChoice Capturing(SequenceId id, int64_t ring_bytes) {
+  WaitingChoice choice = Waiting(id, 1);
+  choice.ring_bytes = ring_bytes;
+  return choice;
+}
+
+TEST(AdmissionTest, RingsOfAllReadersAreBounded) {
+  const SchedulerLimits limits{.max_ring_bytes = 100};
+  AdmissionState state{
+      .free_blocks = 10,
+      .ring_bytes = 40,
+      .waiting = {Capturing(kA, 60), Capturing(kB, 1), Waiting(kC, 1)}};
+  EXPECT_THAT(DecideAdmission(state, limits), ElementsAre(kA, kC))
+      << "what needs no ring does not wait for one";
+
+  state.ring_bytes = 41;
+  EXPECT_THAT(DecideAdmission(state, limits), ElementsAre(kC))
+      << "a small ring does not overtake a large one";
+}
+
+TEST(AdmissionTest, ALargeRingRunsAlone) {
+  const AdmissionState state{.free_blocks = 10,
+                             .waiting = {Capturing(kA, 500), Capturing(kB, 1)}};
+
+  EXPECT_THAT(DecideAdmission(state, {.max_ring_bytes = 100}), ElementsAre(kA));
+}
+
 TEST(StepTest, DecodeRowsComeBeforePromptRows) {
   const StepState state{.running = {Prefilling(kA, 1000), Decoding(kB)},
                         .readers = {FreeReader()}};
