@@ -16,6 +16,7 @@
 #include "grpcpp/server_builder.h"
 #include "server/auth/addresses.h"
 #include "server/auth/credentials.h"
+#include "server/rpc/malformed_requests.h"
 
 namespace headrace {
 
@@ -36,8 +37,10 @@ std::vector<std::string> AllHealthNames() {
   return names;
 }
 
-// Time for calls to notice that the server is closing.
-constexpr absl::Duration kCloseTime = absl::Seconds(5);
+// Time for calls to write what was computed, and then for connections to take
+// leave.
+constexpr absl::Duration kCallCloseTime = absl::Seconds(5);
+constexpr absl::Duration kConnectionCloseTime = absl::Milliseconds(500);
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 
 // gRPC's buffers may take this share of the memory.
@@ -156,6 +159,11 @@ absl::Status Server::Listen() {
   for (size_t i = 0; i < ports.size(); ++i) {
     builder.AddListeningPort(options_.listen[i], credentials, &ports[i]);
   }
+  std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+      interceptors;
+  interceptors.push_back(ExplainMalformedRequests());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&inference_service_);
   builder.RegisterService(&model_service_);
   builder.RegisterService(&health_);
@@ -248,9 +256,10 @@ void Server::Drain(absl::Duration notice, absl::Duration grace) {
     loop_->WaitUntilIdle(grace);
     loop_->CancelAll();
   }
-  // Calls that are still writing what was computed, and health's watchers.
+  rpc_.open_calls().WaitUntilNone(kCallCloseTime);
   if (grpc_server_ != nullptr) {
-    grpc_server_->Shutdown(absl::ToChronoTime(absl::Now() + kCloseTime));
+    grpc_server_->Shutdown(
+        absl::ToChronoTime(absl::Now() + kConnectionCloseTime));
   }
 }
 

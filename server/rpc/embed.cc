@@ -49,7 +49,11 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   // For Create() only.
   EmbedReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
                const v1::EmbedRequest* request, v1::EmbedResponse* response)
-      : rpc_(rpc), call_(call), request_(request), response_(response) {}
+      : rpc_(rpc),
+        open_call_(rpc->open_calls()),
+        call_(call),
+        request_(request),
+        response_(response) {}
 
   void OnCancel() override {
     absl::MutexLock lock(&mutex_);
@@ -175,6 +179,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   }
 
   RpcContext* const rpc_;
+  const OpenCall open_call_;
   grpc::CallbackServerContext* const call_;
   const v1::EmbedRequest* const request_;
   v1::EmbedResponse* const response_;

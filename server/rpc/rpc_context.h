@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "server/batching/batch_loop.h"
 #include "server/convert/serving_context.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/worker_pool.h"
 
 namespace headrace {
@@ -35,6 +36,7 @@ class RpcContext {
   // Errors: UNAVAILABLE while the model is loading.
   absl::StatusOr<const ServedModel*> model() const;
 
+  OpenCalls& open_calls() { return open_calls_; }
   // Checks and encodes requests; a full queue is a full server.
   WorkerPool& converters() { return converters_; }
   // Writes events to streams. One task at the most per stream and input.
@@ -47,6 +49,7 @@ class RpcContext {
   static constexpr size_t kMaxConversions = 1024;
 
   const std::string run_id_;
+  OpenCalls open_calls_;
   std::atomic<const ServedModel*> model_{nullptr};
   WorkerPool converters_;
   WorkerPool writers_{1, std::numeric_limits<size_t>::max()};

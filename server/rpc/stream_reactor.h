@@ -61,7 +61,10 @@ class StreamReactor final
   // For Create() only.
   StreamReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
                 const Request* request)
-      : rpc_(rpc), call_(call), request_(request) {}
+      : rpc_(rpc),
+        open_call_(rpc->open_calls()),
+        call_(call),
+        request_(request) {}
 
   void OnWriteDone(bool ok) override {
     {
@@ -175,6 +178,7 @@ class StreamReactor final
   }
 
   RpcContext* const rpc_;
+  const OpenCall open_call_;
   grpc::CallbackServerContext* const call_;
   const Request* const request_;
   std::shared_ptr<StreamReactor> self_;  // until OnDone()

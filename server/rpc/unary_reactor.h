@@ -21,7 +21,8 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
                                                const ServingContext&);
 
   UnaryReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
-               const Request* request, Response* response, Handler handler) {
+               const Request* request, Response* response, Handler handler)
+      : open_call_(rpc->open_calls()) {
     const bool posted = rpc->converters().Post([=, this] {
       Finish(ToGrpcStatus(call->IsCancelled()
                               ? absl::CancelledError("the call was cancelled")
@@ -44,6 +45,8 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
     response = *std::move(answer);
     return absl::OkStatus();
   }
+
+  const OpenCall open_call_;
 };
 
 }  // namespace headrace

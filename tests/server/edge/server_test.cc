@@ -22,6 +22,7 @@ namespace headrace {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using ServerTest = ServerFixture;
 
@@ -194,35 +195,64 @@ TEST_F(ServerTest, ARequestOverFourMebibytesIsRefused) {
   EXPECT_TRUE(Generate(Text("hello", 1)).status.ok());
 }
 
+// gRPC waits until its deadline for connections whose client does not look.
+TEST_F(ServerTest, AnIdleConnectionDoesNotHoldUpTheEnd) {
+  Start();
+  ASSERT_TRUE(Generate(Text("hello", 2)).status.ok());
+  const absl::Time start = absl::Now();
+
+  server_.reset();
+
+  EXPECT_LT(absl::Now() - start, absl::Seconds(4));
+}
+
+// The callback API says UNIMPLEMENTED, as if there were no such method.
 TEST_F(ServerTest, MalformedMessagesAreRefused) {
   Start();
-  grpc::GenericStub stub(channel_);
-  const std::string garbage = "\xFF\xFF\xFF garbage";
-  const grpc::Slice slice(garbage);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer response;
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(
-      &context, "/headrace.v1.InferenceService/Tokenize", request, &queue);
-  call->StartCall();
-  grpc::Status status;
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  ASSERT_TRUE(queue.Next(&tag, &ok));
+  const auto answer = [this](const std::string& method,
+                             const std::string& bytes) {
+    grpc::GenericStub stub(channel_);
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(&context, "/headrace.v1." + method,
+                                            request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status;
+  };
+  for (const char* method :
+       {"InferenceService/Tokenize", "InferenceService/Generate",
+        "ModelService/GetModel"}) {
+    const grpc::Status garbage = answer(method, "\xFF\xFF\xFF garbage");
+    EXPECT_EQ(garbage.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(garbage.error_message(), HasSubstr(method));
+  }
+  const grpc::Status text =
+      answer("InferenceService/Generate", "\x12\x02\xFF\xFE");
+  EXPECT_EQ(text.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(text.error_message(), "text must be valid UTF-8");
+  const auto details = DetailsOf<google::rpc::BadRequest>(text);
+  ASSERT_EQ(details.size(), 1u);
+  EXPECT_EQ(details[0].field_violations(0).field(), "text");
+  EXPECT_EQ(answer("InferenceService/Nonsense", "").error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
 
-  EXPECT_FALSE(status.ok());
   EXPECT_TRUE(Generate(Text("hello", 1)).status.ok());
 }
 
-// A request of the reflection protocol that lists the services, by hand: the
-// package ships no generated form of it.
-TEST_F(ServerTest, ReflectionListsTheServices) {
-  Start();
-  grpc::GenericStub stub(channel_);
-  const std::string list_services("\x3A\x00", 2);  // field 7, empty string
-  const grpc::Slice slice(list_services);
+// What reflection answers to one request, both as bytes: the package ships no
+// generated form of its protocol.
+std::string Reflect(const std::shared_ptr<grpc::Channel>& channel,
+                    const std::string& request) {
+  grpc::GenericStub stub(channel);
+  const grpc::Slice slice(request);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   const auto call = stub.PrepareCall(
@@ -231,26 +261,52 @@ TEST_F(ServerTest, ReflectionListsTheServices) {
   void* tag = nullptr;
   bool ok = false;
   call->StartCall(nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  EXPECT_TRUE(queue.Next(&tag, &ok) && ok);
   call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  EXPECT_TRUE(queue.Next(&tag, &ok) && ok);
   grpc::ByteBuffer response;
   call->Read(&response, nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  EXPECT_TRUE(queue.Next(&tag, &ok) && ok);
   grpc::Status status;
   call->Finish(&status, nullptr);
-  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_TRUE(queue.Next(&tag, &ok));
 
   std::vector<grpc::Slice> slices;
-  ASSERT_TRUE(response.Dump(&slices).ok());
+  EXPECT_TRUE(response.Dump(&slices).ok());
   std::string bytes;
   for (const grpc::Slice& part : slices) {
     bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
   }
+  return bytes;
+}
+
+TEST_F(ServerTest, ReflectionListsTheServices) {
+  Start();
+  const std::string list_services("\x3A\x00", 2);  // field 7, empty string
+
+  const std::string answer = Reflect(channel_, list_services);
+
   for (const char* service :
        {"headrace.v1.InferenceService", "headrace.v1.ModelService",
         "grpc.health.v1.Health"}) {
-    EXPECT_THAT(bytes, HasSubstr(service));
+    EXPECT_THAT(answer, HasSubstr(service));
+  }
+}
+
+// The file of the services has no message that anything refers to, and a linker
+// leaves it out: clients like grpcurl then find names only.
+TEST_F(ServerTest, ReflectionDescribesTheServices) {
+  Start();
+  for (const std::string service :
+       {"headrace.v1.InferenceService", "headrace.v1.ModelService",
+        "grpc.health.v1.Health"}) {
+    const std::string containing_symbol =
+        "\x22" + std::string(1, static_cast<char>(service.size())) + service;
+
+    const std::string answer = Reflect(channel_, containing_symbol);
+
+    EXPECT_THAT(answer, Not(HasSubstr("not found"))) << service;
+    EXPECT_THAT(answer, HasSubstr(".proto")) << service;
   }
 }
 
