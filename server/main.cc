@@ -18,6 +18,7 @@
 #include "server/run.h"
 #include "server/server.h"
 #include "server/server_options.h"
+#include "server/standard_descriptors.h"
 
 using headrace::ServerOptions;
 
@@ -187,6 +188,11 @@ static int Fail(const std::string& message) {
   std::fprintf(stderr, "headrace-server: %s\n", message.c_str());
   return EXIT_FAILURE;
 }
+
+// Runs before the libraries are initialized.
+[[gnu::section(".preinit_array"),
+  gnu::used]] static void (*const kBeforeLibraries)() =
+    headrace::FillClosedStandardDescriptors;
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv, argv + argc);

@@ -31,7 +31,9 @@ absl::Status RunGenerate(client::Client& client, const CliOptions& options) {
   }
   const auto stream = client.Generate(*request);
   const InterruptScope interrupt([&] { stream->Cancel(); });
+  bool any = false;
   while (std::optional<v1::GenerateResponse> event = stream->Next()) {
+    any = true;
     if (options.json) {
       if (absl::Status status = PrintJsonLine(*event); !status.ok()) {
         return status;
@@ -41,8 +43,9 @@ absl::Status RunGenerate(client::Client& client, const CliOptions& options) {
     }
     if (!std::cout) return absl::OkStatus();  // the reader has gone
   }
-  if (!options.json) std::cout << "\n" << std::flush;
-  return stream->Finish();
+  absl::Status status = stream->Finish();
+  if (!options.json && (status.ok() || any)) std::cout << "\n" << std::flush;
+  return status;
 }
 
 }  // namespace headrace::cli

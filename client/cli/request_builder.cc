@@ -1,28 +1,17 @@
 #include "client/cli/request_builder.h"
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/text_file.h"
 
 namespace headrace::cli {
 namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  }
-  return text.str();
-}
 
 void SetYarn(const RopeOptions& options, v1::YarnScaling& yarn) {
   if (options.factor) yarn.set_factor(*options.factor);
@@ -125,7 +114,7 @@ absl::Status SetPrompt(const CliOptions& options,
     if (!ids.ok()) return ids.status();
     *request.mutable_tokens() = *std::move(ids);
   } else if (!prompt.file.empty()) {
-    absl::StatusOr<std::string> text = ReadFile(prompt.file);
+    absl::StatusOr<std::string> text = ReadTextFile(prompt.file);
     if (!text.ok()) return text.status();
     request.set_text(*std::move(text));
   } else {
