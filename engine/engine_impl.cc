@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,18 @@ bool AllFinite(std::span<const float> values) {
     largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7F800000u);
   }
   return largest != 0x7F800000u;
+}
+
+// Whose fault it is depends on whether the request changed the model's rows.
+absl::Status NotFinite(int64_t position, const SequenceOptions& options) {
+  const std::string what =
+      absl::StrCat("logits at position ", position, " are not finite: ");
+  return options.interventions.empty()
+             ? absl::InternalError(what +
+                                   "the model's weights overflow or hold "
+                                   "values that are not numbers")
+             : absl::InvalidArgumentError(
+                   what + "the request's interventions make them overflow");
 }
 
 // The leading rows of a prompt that may come from the cache: not those that
@@ -270,10 +283,7 @@ void EngineImpl::UseLogits(const LogitsRow& row, std::span<const float> logits,
   Sequence& sequence = row.entry->sequence;
   const LogprobsOptions& logprobs = sequence.options().logprobs;
   if (!AllFinite(logits)) {
-    result.status = absl::InternalError(
-        absl::StrCat("logits at position ", row.position,
-                     " are not finite: the model's weights overflow or hold "
-                     "values that are not numbers"));
+    result.status = NotFinite(row.position, sequence.options());
     return;
   }
   if (row.prompt_logprobs) {
