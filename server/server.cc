@@ -167,6 +167,7 @@ absl::Status Server::Listen() {
   builder.RegisterService(&inference_service_);
   builder.RegisterService(&model_service_);
   builder.RegisterService(&health_);
+  builder.RegisterCallbackGenericService(&unknown_methods_);
   grpc_server_ = builder.BuildAndStart();
   const auto closed = std::find(ports.begin(), ports.end(), 0);
   if (closed != ports.end() || grpc_server_ == nullptr) {

@@ -19,6 +19,7 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/services.h"
+#include "server/rpc/unknown_methods.h"
 #include "server/server_options.h"
 
 namespace headrace {
@@ -71,6 +72,7 @@ class Server {
   RpcContext rpc_;
   InferenceService inference_service_{&rpc_};
   ModelService model_service_{&rpc_};
+  UnknownMethods unknown_methods_;
   std::unique_ptr<Engine> engine_;
   ServedModel model_;
   std::unique_ptr<BatchLoop> loop_;

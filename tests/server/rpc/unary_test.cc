@@ -6,6 +6,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/server/server_fixture.h"
 
@@ -195,6 +196,30 @@ TEST_F(UnaryTest, AnEmbeddingFailsWithItsWorstInput) {
 
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("inputs[1]"));
+}
+
+TEST_F(UnaryTest, AMethodThatIsNotThereIsRefusedByName) {
+  Start();
+  for (const std::string method :
+       {"/headrace.v1.InferenceService/Dream", "/other.Service/Method", "/x"}) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    const grpc::Slice slice("anything");
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    absl::Notification done;
+
+    stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
+                   [&](const grpc::Status& end) {
+                     status = end;
+                     done.Notify();
+                   });
+    done.WaitForNotification();
+
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_THAT(status.error_message(), HasSubstr(method));
+  }
 }
 
 TEST_F(UnaryTest, ForwardGivesLogprobsOfEveryPositionButTheFirst) {
