@@ -63,6 +63,12 @@ def test_unary_replies_and_requests_beyond_4_mib_are_refused_with_their_size(smo
         # 1.5 million ids of one byte each on the wire, of ten bytes each as text.
         long = refused(rpc.Detokenize, generation_pb2.DetokenizeRequest(ids=[2] * 1_500_000))
         assert re.search(r"\d{8}", long) and "4194304" in long
+        rows = refused(rpc.Embed, generation_pb2.EmbedRequest(inputs=64 * [generation_pb2.EmbedInput(text="a")],
+                                                              hook=activations_pb2.HOOK_POINT_LOGITS))
+        assert str(64 * 49152 * 4) in rows and "4194304" in rows
+        talk = generation_pb2.Chat(messages=[generation_pb2.ChatMessage(role="user", content="x y " * 900_000)])
+        chat = refused(rpc.ApplyChatTemplate, generation_pb2.ApplyChatTemplateRequest(chat=talk))
+        assert re.search(r"\d{7}", chat) and "4194304" in chat
         request = refused(rpc.Tokenize, generation_pb2.TokenizeRequest(texts=[b"x" * 5_000_000]))
         assert "5000" in request and "4194304" in request  # gRPC's own limit and words
 

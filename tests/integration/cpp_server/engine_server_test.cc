@@ -83,17 +83,18 @@ class EngineServerTest : public ServerFixture {
   }
 
   static void TakeRows(const v1::ActivationChunk& chunk, Seen& seen) {
-    for (uint32_t i = 0; i < chunk.row_count(); ++i) {
+    for (int i = 0; i < chunk.positions_size(); ++i) {
       std::vector<float> row(chunk.width());
       std::memcpy(row.data(),
-                  chunk.data().data() + i * row.size() * sizeof(float),
+                  chunk.data().data() +
+                      static_cast<size_t>(i) * row.size() * sizeof(float),
                   row.size() * sizeof(float));
       seen.rows[{chunk.hook(), chunk.layer(), chunk.positions(i)}] =
           std::move(row);
     }
   }
 
-  static void CaptureHooks(std::vector<v1::HookPoint> hooks,
+  static void CaptureHooks(const std::vector<v1::HookPoint>& hooks,
                            v1::GenerateRequest& request) {
     v1::CaptureSpec& capture = *request.mutable_capture();
     for (const v1::HookPoint hook : hooks) capture.add_hooks()->set_hook(hook);
