@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -43,7 +45,8 @@ constexpr absl::Duration kCallCloseTime = absl::Seconds(5);
 constexpr absl::Duration kConnectionCloseTime = absl::Milliseconds(500);
 constexpr absl::Duration kWatchInterval = absl::Seconds(1);
 
-// gRPC's buffers may take this share of the memory.
+// gRPC's buffers may take this share of the memory, and so may the messages of
+// open calls.
 constexpr int64_t kGrpcMemoryShare = 8;
 constexpr int64_t kMinGrpcMemory = int64_t{64} << 20;
 constexpr int64_t kMaxGrpcMemory = int64_t{2} << 30;
@@ -133,7 +136,8 @@ Server::Server(ServerOptions options)
     : options_(std::move(options)),
       health_(AllHealthNames()),
       rpc_(std::max(1, ReadResourceLimits().cores / 2),
-           absl::StrFormat("%08x", absl::Uniform<uint32_t>(absl::BitGen()))) {}
+           absl::StrFormat("%08x", absl::Uniform<uint32_t>(absl::BitGen())),
+           static_cast<int64_t>(GrpcMemoryBytes())) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
@@ -232,6 +236,8 @@ void Server::WatchLoop() {
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
     if (loop_ == nullptr) continue;
+    // Small blocks of large requests stay with the allocator, by threads.
+    if (rpc_.open_calls().TakeQuiet()) malloc_trim(0);
     const bool stalled = loop_->StepTime() > options_.stall_after;
     if (stalled == stalled_) continue;
     if (stalled) {

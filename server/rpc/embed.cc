@@ -39,7 +39,9 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
     auto reactor = std::make_shared<EmbedReactor>(rpc, call, request, response);
     EmbedReactor* const raw = reactor.get();
     raw->self_ = reactor;
-    if (!rpc->converters().Post([reactor] { reactor->Convert(); })) {
+    if (!raw->open_call_.status().ok()) {
+      raw->Finish(ToGrpcStatus(raw->open_call_.status()));
+    } else if (!rpc->converters().Post([reactor] { reactor->Convert(); })) {
       raw->Finish(
           ToGrpcStatus(absl::ResourceExhaustedError("the server is busy")));
     }
@@ -50,7 +52,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   EmbedReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
                const v1::EmbedRequest* request, v1::EmbedResponse* response)
       : rpc_(rpc),
-        open_call_(rpc->open_calls()),
+        open_call_(rpc->open_calls(), *request),
         call_(call),
         request_(request),
         response_(response) {}

@@ -1,49 +1,61 @@
-// How many calls are under way: a server that stops waits for them, and not for
-// connections that are idle.
+// The calls that are under way: how many, and what their requests take.
 #ifndef HEADRACE_SERVER_RPC_OPEN_CALLS_H_
 #define HEADRACE_SERVER_RPC_OPEN_CALLS_H_
 
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "google/protobuf/message.h"
 
 namespace headrace {
 
 // Thread-safe.
 class OpenCalls {
  public:
-  // False after `timeout`.
-  bool WaitUntilNone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return count_ == 0;
-    };
-    return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
-  }
+  // A message of 4 MiB may take a hundred once it is parsed, and is kept as
+  // long as its call: those of all calls together take `max_bytes`. One call
+  // is admitted whatever it takes.
+  explicit OpenCalls(int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // A server that stops waits for calls, and not for connections that are
+  // idle. False after `timeout`.
+  bool WaitUntilNone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+  // True once after the last of some calls has ended.
+  bool TakeQuiet() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class OpenCall;
-  void Add(int64_t change) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    count_ += change;
-  }
+  absl::Status Begin(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const int64_t max_bytes_;
   absl::Mutex mutex_;
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool was_used_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A call counts while one of these lives.
 class OpenCall {
  public:
-  explicit OpenCall(OpenCalls& calls) : calls_(calls) { calls_.Add(1); }
-  ~OpenCall() { calls_.Add(-1); }
+  OpenCall(OpenCalls& calls, const google::protobuf::Message& request)
+      : calls_(calls),
+        bytes_(static_cast<int64_t>(request.SpaceUsedLong())),
+        status_(calls.Begin(bytes_)) {}
+  ~OpenCall() { calls_.End(bytes_); }
   OpenCall(const OpenCall&) = delete;
   OpenCall& operator=(const OpenCall&) = delete;
 
+  // RESOURCE_EXHAUSTED, with a retry delay: the call must end with this.
+  const absl::Status& status() const { return status_; }
+
  private:
   OpenCalls& calls_;
+  const int64_t bytes_;
+  const absl::Status status_;
 };
 
 }  // namespace headrace

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 
@@ -26,8 +27,10 @@ struct ServedModel {
 class RpcContext {
  public:
   // `run_id` distinguishes the request ids of this run from another's.
-  RpcContext(int num_converters, std::string run_id)
+  // `max_request_bytes`: see OpenCalls.
+  RpcContext(int num_converters, std::string run_id, int64_t max_request_bytes)
       : run_id_(std::move(run_id)),
+        open_calls_(max_request_bytes),
         converters_(num_converters, kMaxConversions) {}
 
   // Calls are answered with UNAVAILABLE until now. `model` outlives this.

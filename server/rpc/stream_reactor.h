@@ -51,7 +51,9 @@ class StreamReactor final
     StreamReactor* const raw = reactor.get();
     raw->self_ = reactor;
     // gRPC keeps call and request until Finish(), which waits for Convert().
-    if (!rpc->converters().Post([reactor] { reactor->Convert(); })) {
+    if (!raw->open_call_.status().ok()) {
+      raw->Finish(ToGrpcStatus(raw->open_call_.status()));
+    } else if (!rpc->converters().Post([reactor] { reactor->Convert(); })) {
       raw->Finish(
           ToGrpcStatus(absl::ResourceExhaustedError("the server is busy")));
     }
@@ -62,7 +64,7 @@ class StreamReactor final
   StreamReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
                 const Request* request)
       : rpc_(rpc),
-        open_call_(rpc->open_calls()),
+        open_call_(rpc->open_calls(), *request),
         call_(call),
         request_(request) {}
 

@@ -22,7 +22,11 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   UnaryReactor(RpcContext* rpc, grpc::CallbackServerContext* call,
                const Request* request, Response* response, Handler handler)
-      : open_call_(rpc->open_calls()) {
+      : open_call_(rpc->open_calls(), *request) {
+    if (!open_call_.status().ok()) {
+      Finish(ToGrpcStatus(open_call_.status()));
+      return;
+    }
     const bool posted = rpc->converters().Post([=, this] {
       Finish(ToGrpcStatus(call->IsCancelled()
                               ? absl::CancelledError("the call was cancelled")

@@ -9,7 +9,7 @@ import pytest
 
 import headrace
 from headrace.v1 import activations_pb2, context_extension_pb2, generation_pb2
-from servers import program, serving
+from servers import eventually, program, serving
 
 
 def status_of(call, *arguments):
@@ -95,6 +95,23 @@ def test_a_message_that_does_not_parse_is_no_missing_method(stories_address):
         grpc.StatusCode.INVALID_ARGUMENT, "the message is not a request of /headrace.v1.InferenceService/Tokenize")
     assert answer("Generate", b"\x12\x01\xff") == (grpc.StatusCode.INVALID_ARGUMENT, "text must be valid UTF-8")
     assert answer("Nothing", b"")[0] == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_memory_of_large_requests_is_given_back(stories_path):
+    """Two bytes on the wire become a hundred in memory, and stay with the
+    allocator of the thread that parsed them."""
+    request = generation_pb2.EmbedRequest(inputs=[generation_pb2.EmbedInput()] * 2_000_000)
+
+    def resident(address):
+        with open(f"/proc/{address.pid}/status", encoding="ascii") as status:
+            (line,) = [line for line in status if line.startswith("VmRSS:")]
+        return int(line.split()[1]) >> 10
+
+    with serving(stories_path) as address:
+        before = resident(address)
+        calls = [address.inference.Embed.future(request) for _ in range(8)]
+        assert all(call.code() == grpc.StatusCode.INVALID_ARGUMENT for call in calls)
+        assert eventually(lambda: resident(address) < before + 100), (before, resident(address))
 
 
 @pytest.mark.parametrize("flag, complaint", [
