@@ -1,8 +1,5 @@
 """Text and residual activations of language models, from a headrace server."""
-import os
-
-# gRPC reads it when it is imported first: without, the child of a fork hangs or fails.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
+import headrace.fork_support  # isort: skip  (before gRPC)
 
 from headrace import interventions
 from headrace.cache import ActivationCache, RowTable, VerificationError

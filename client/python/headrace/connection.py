@@ -1,8 +1,10 @@
 """The channel of a client, and what becomes of it when the process forks."""
 from __future__ import annotations
 
+import glob
 import os
 import threading
+import time
 import weakref
 from dataclasses import dataclass
 from typing import Callable, Optional, Tuple, TypeVar
@@ -10,6 +12,7 @@ from typing import Callable, Optional, Tuple, TypeVar
 import grpc
 
 from headrace import errors
+from headrace.fork_support import FORK_HANGS_WITH_CHANNELS
 from headrace.v1 import inference_pb2_grpc
 
 T = TypeVar("T")
@@ -17,8 +20,6 @@ T = TypeVar("T")
 # Held while a call starts, a channel is closed and the process forks.
 _forking = threading.Lock()
 _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
-# Versions that wait in fork() for ever while a channel is open (grpc/grpc#31885).
-_FORK_HANGS = (1, 50) <= tuple(int(part) for part in grpc.__version__.split(".")[:2]) < (1, 54)
 
 
 @dataclass
@@ -76,10 +77,30 @@ class Connection:
 
 def _before_fork() -> None:
     _forking.acquire()
-    for connection in list(_connections):
-        if _FORK_HANGS and connection._stubs is not None:
-            connection._stubs.forked = True
-            connection._disconnect()
+    if FORK_HANGS_WITH_CHANNELS:
+        for connection in list(_connections):
+            if connection._stubs is not None:
+                connection._stubs.forked = True
+                connection._disconnect()
+        _wait_for_event_engine()
+
+
+def _wait_for_event_engine() -> None:
+    """Until gRPC's thread has gone that fork() would wait for, at most 2 s: other
+    threads may have to let go of their calls first, and cannot during fork()."""
+    end = time.monotonic() + 2
+    while any(_name(thread) == "event_engine" for thread in glob.glob("/proc/self/task/*")):
+        if time.monotonic() > end:
+            break
+        time.sleep(0.001)
+
+
+def _name(thread: str) -> str:
+    try:
+        with open(thread + "/comm", encoding="utf-8") as file:
+            return file.read().rstrip()
+    except OSError:
+        return ""  # it has ended
 
 
 def _after_fork_in_child() -> None:
