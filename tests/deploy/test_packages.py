@@ -32,7 +32,9 @@ def needed():
         sonames.update(re.findall(r"NEEDED\s+(\S+)", output("objdump", "-p", program)))
     owners = set()
     for soname in sonames - {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}:
-        owners.add(output("dpkg-query", "-S", f"*/{soname}").split(":")[0])
+        # Not those of another word size: "libc6-i386: /lib32/libc.so.6".
+        found = [line for line in output("dpkg-query", "-S", f"*/{soname}").splitlines() if "/lib/" in line]
+        owners.add(found[0].split(":")[0])
     return owners
 
 
