@@ -94,7 +94,7 @@ def test_models_hooks_and_health_describe_the_server(run, smollm2, command_line)
         (line,) = [line for line in table.splitlines() if line.split()[0] == hook.name]
         assert (hook.transformer_lens if hook.capturable else f"refused: {hook.refusal}") in line
     assert run("health") == "SERVING\n"
-    assert command_line("127.0.0.1:1", "health", "--timeout", "5").returncode != 0
+    assert command_line("127.0.0.1:1", "health", "--timeout", "1").returncode != 0
 
 
 def test_context_report_compares_methods(run, tmp_path):
