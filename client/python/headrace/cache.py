@@ -20,11 +20,13 @@ class VerificationError(AssertionError):
 
 @dataclass
 class RowTable:
-    """One entry per row of every array, in order of position."""
+    """One entry per row of every array: the prompt's, then those of each choice,
+    in order of position."""
 
     position: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     token: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     phase: List[str] = field(default_factory=list)  # "prompt" or "generated"
+    choice: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # 0 for the prompt
 
     def __len__(self) -> int:
         return len(self.position)
@@ -162,14 +164,22 @@ class CacheBuilder:
         arrays: Dict[str, np.ndarray] = {}
         rows = RowTable()
         for (hook, layer), parts in sorted(self._parts.items()):
+            # Rows of one choice come in order; how those of several are mixed
+            # is another matter for each array.
+            parts.sort(key=lambda part: (part[0].phase, part[0].choice))
             arrays[self._names.key(hook, layer)] = np.concatenate([values for _, values in parts])
             if not len(rows):
-                rows = RowTable(
-                    position=np.array([p for chunk, _ in parts for p in chunk.positions], np.int64),
-                    token=np.array([t for chunk, _ in parts for t in chunk.token_ids], np.int64),
-                    phase=["prompt" if chunk.phase == activations_pb2.PHASE_PROMPT else "generated"
-                           for chunk, _ in parts for _ in chunk.positions])
+                rows = _rows_of([chunk for chunk, _ in parts])
         return ActivationCache(arrays, rows, checks)
+
+
+def _rows_of(chunks: List[activations_pb2.ActivationChunk]) -> RowTable:
+    return RowTable(
+        position=np.array([p for chunk in chunks for p in chunk.positions], np.int64),
+        token=np.array([t for chunk in chunks for t in chunk.token_ids], np.int64),
+        phase=["prompt" if chunk.phase == activations_pb2.PHASE_PROMPT else "generated"
+               for chunk in chunks for _ in chunk.positions],
+        choice=np.array([chunk.choice for chunk in chunks for _ in chunk.positions], np.int64))
 
 
 def _to_float32(chunk: activations_pb2.ActivationChunk) -> np.ndarray:

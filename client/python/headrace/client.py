@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -39,7 +40,7 @@ class Client:
                  credentials: Optional[grpc.ChannelCredentials] = None) -> None:
         self._address = _checked("address", address)
         self._model = _checked("model", model)
-        self._timeout = timeout
+        self._timeout = _checked_timeout(timeout)
         self._credentials = credentials
         self._hook_names: Optional[HookNames] = None
         self._connection = Connection(self._open_channel)
@@ -123,7 +124,7 @@ class Client:
         names = self._hook_names
         if rows is None:
             rows = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(all=True))
-        wanted = list(dict.fromkeys([*hooks, "logits"]))
+        wanted = hooks if isinstance(hooks, str) else list(dict.fromkeys([*hooks, "logits"]))
         options.setdefault("max_tokens", 0)
         options["capture"] = activations_pb2.CaptureSpec(hooks=names.selectors(wanted, layers), rows=rows,
                                                          dtype=_DTYPES[dtype], checks=checks)
@@ -192,13 +193,24 @@ class Client:
 
 
 def _checked(name: str, text: str) -> str:
-    """Refuses what UTF-8 cannot carry, before any call."""
+    """Refuses what is no text and what UTF-8 cannot carry, before any call."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {type(text).__name__}; it takes a str")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{name} holds a lone surrogate (U+{ord(text[error.start]):04X}) "
                          f"at position {error.start}") from None
     return text
+
+
+def _checked_timeout(timeout: Optional[float]) -> Optional[float]:
+    """None for one that never passes."""
+    if timeout is None or timeout == math.inf:
+        return None
+    if not timeout > 0:
+        raise ValueError(f"timeout must be above 0 seconds; is {timeout}")
+    return timeout
 
 
 def _set(message: Any, name: str, value: Any) -> None:
@@ -216,6 +228,9 @@ def _set(message: Any, name: str, value: Any) -> None:
 def _set_prompt(request: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
     if isinstance(prompt, str):
         request.text = _checked("prompt", prompt)
+    elif not hasattr(prompt, "__getitem__") or isinstance(prompt, (bytes, bytearray, memoryview, Mapping)):
+        # Bytes are numbers too, and would be taken for token ids.
+        raise TypeError(f"prompt is {type(prompt).__name__}; it takes a str, token ids or messages")
     elif len(prompt) and isinstance(prompt[0], Mapping):
         for i, message in enumerate(prompt):
             _set_message(request.chat.messages.add(), f"prompt[{i}]", message)

@@ -41,6 +41,8 @@ def collect(chunks: List[derived_pb2.Derived]) -> Rows:
     """(layer, position) -> values, ids, pieces."""
     rows: Rows = {}
     for chunk in chunks:
+        if chunk.choice:
+            raise ValueError("rows of several choices have the same positions: ask for n=1")
         layer = chunk.layer if chunk.HasField("layer") else -1
         values = np.frombuffer(chunk.values, "<f4").astype(np.float32).reshape(chunk.row_count, chunk.width)
         ids = np.array(chunk.ids, np.int64).reshape(chunk.row_count, -1)

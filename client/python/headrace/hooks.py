@@ -31,6 +31,8 @@ class HookNames:
 
     def selectors(self, names: Sequence[str], layers: Layers) -> List[activations_pb2.HookSelector]:
         selectors = []
+        if isinstance(names, str):
+            raise TypeError(f"hooks is a string, {names!r}; it takes a sequence of names")
         for name in names:
             info = self[name]
             selector = activations_pb2.HookSelector(hook=info.hook)

@@ -131,6 +131,21 @@ def test_rows_of_generated_tokens_are_those_fed_back(client):
     assert cache.rows.phase == ["generated"] * 3
 
 
+def test_rows_of_several_choices_are_kept_apart(client):
+    rows = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(all=True),
+                                       generated=activations_pb2.PhaseRows(all=True))
+    asked = {"rows": rows, "max_tokens": 6, "temperature": 1, "seed": 3, "ignore_eos": True}
+    _, several = client.run_with_cache(TOKENS, hooks=["resid_pre", "attn_out", "resid_mid"], n=3, **asked)
+
+    assert several.verify() == client.get_model().num_hidden_layers * len(several.rows)
+    assert list(several.rows.choice) == [0] * len(TOKENS) + [0] * 5 + [1] * 5 + [2] * 5
+    for choice in range(3):
+        mine = (several.rows.choice == choice) & (np.array(several.rows.phase) == "generated")
+        assert list(several.rows.position[mine]) == list(range(len(TOKENS), len(TOKENS) + 5))
+    with pytest.raises(ValueError, match="ask for n=1"):
+        client.logit_lens(TOKENS, n=2, **asked)
+
+
 def test_every_bad_field_is_named_at_once(client):
     with pytest.raises(headrace.InvalidArgumentError) as caught:
         client.generate_text(TOKENS, temperature=float("nan"), top_p=2.0, stop_strings=["", "ok"])
@@ -170,8 +185,26 @@ def test_what_messages_cannot_carry_is_refused(client):
         client.generate_text([{"role": "user", "text": "a"}])
     with pytest.raises(TypeError, match="float"):
         client.generate_text([1.5, 2.0])
+    for prompt in (b"ab", bytearray(b"ab"), None, 5, iter([1, 2]), {"role": "user", "content": "a"}):
+        with pytest.raises(TypeError, match=f"prompt is {type(prompt).__name__}; it takes a str, token ids"):
+            client.generate_text(prompt)
+    with pytest.raises(TypeError, match=r"prompt\[0\].content is NoneType; it takes a str"):
+        client.generate_text([{"role": "user", "content": None}])
+    with pytest.raises(TypeError, match="text is bytes"):
+        client.tokenize(b"ab")
+    with pytest.raises(TypeError, match="hooks is a string, 'resid_post'"):
+        client.run_with_cache(TOKENS, hooks="resid_post")
     with pytest.raises(TypeError, match="stop_strings is a string"):
         client.generate_text("a", stop_strings="ab")
+
+
+def test_timeouts_are_checked():
+    for timeout in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="timeout must be above 0"):
+            headrace.Client("localhost:1", timeout=timeout)
+    with headrace.Client("localhost:1", timeout=float("inf")) as client:
+        with pytest.raises(headrace.UnavailableError):
+            client.get_model()
 
 
 def test_closing_an_iterator_cancels_the_call(client):
