@@ -144,6 +144,14 @@ absl::Status ActivationTable::VerifySum(v1::HookPoint before,
   for (const ActivationArray* part : parts) {
     if (part == nullptr) return absl::OkStatus();
   }
+  for (const ActivationArray* part : parts) {
+    if (part->positions != parts[2]->positions) {
+      return absl::DataLossError(absl::StrCat(
+          "layer ", layer, " has different rows of ",
+          v1::HookPoint_Name(before), ", ", v1::HookPoint_Name(write), " and ",
+          v1::HookPoint_Name(after)));
+    }
+  }
   for (int64_t r = 0; r < parts[2]->rows(); ++r, ++checked) {
     for (int64_t i = 0; i < parts[2]->width; ++i) {
       const float sum = parts[0]->row(r)[i] + parts[1]->row(r)[i];

@@ -224,6 +224,9 @@ absl::StatusOr<std::unique_ptr<client::Client>> Connect(
     if (pem.file.empty()) continue;
     absl::StatusOr<std::string> text = ReadTextFile(pem.file);
     if (!text.ok()) return text.status();
+    if (text->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(pem.file, " is empty"));
+    }
     pem.text = *std::move(text);
   }
   return client::Client::Create(std::move(options));

@@ -104,6 +104,10 @@ absl::Status RunTrace(client::Client& client, const CliOptions& options) {
   if (absl::Status status = SetPrompt(options, *request); !status.ok()) {
     return status;
   }
+  if (request->sampling().n() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a trace is of one choice; --n is ", request->sampling().n()));
+  }
   // A trace is of the prompt unless tokens are asked for.
   if (!request->stop().has_max_tokens()) {
     request->mutable_stop()->set_max_tokens(0);

@@ -1,20 +1,52 @@
 #include "client/cpp/client.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/cpp/internal/stub.h"
 
 namespace headrace::client {
 
+namespace {
+
+// gRPC would speak plaintext, or find out in every handshake without a word.
+absl::Status CheckTls(const ClientOptions& options) {
+  struct Pem {
+    std::string_view name;
+    const std::string& text;
+    std::string_view label;
+  };
+  const TlsOptions& tls = options.tls;
+  for (const Pem& pem : {
+           Pem{"tls.root_certificates", tls.root_certificates, "CERTIFICATE"},
+           Pem{"tls.certificate_chain", tls.certificate_chain, "CERTIFICATE"},
+           Pem{"tls.private_key", tls.private_key, "PRIVATE KEY"},
+       }) {
+    if (pem.text.empty()) continue;
+    std::string problem(pem.name);
+    if (!options.use_tls) {
+      return absl::InvalidArgumentError(problem + " needs TLS, and it is off");
+    }
+    if (pem.text.find(std::string(pem.label) + "-----") == std::string::npos) {
+      return absl::InvalidArgumentError(
+          problem.append(" has no ").append(pem.label).append(" in PEM form"));
+    }
+  }
+  if (tls.private_key.empty() != tls.certificate_chain.empty()) {
+    return absl::InvalidArgumentError(
+        "mTLS needs a private key and a certificate chain, not one of them");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   if (options.address.empty()) {
     return absl::InvalidArgumentError("address is empty");
   }
-  if (options.tls.private_key.empty() !=
-      options.tls.certificate_chain.empty()) {
-    return absl::InvalidArgumentError(
-        "mTLS needs a private key and a certificate chain, not one of them");
-  }
+  if (absl::Status status = CheckTls(options); !status.ok()) return status;
   return std::make_unique<Client>(internal::MakeGrpcStub(options));
 }
 

@@ -11,6 +11,17 @@ namespace headrace {
 
 namespace {
 
+// Selectors, and ranges of one. Far more than hooks and layers need; a message
+// has room for a million, and each is looked up and merged.
+constexpr int kMaxSelectors = 1024;
+
+bool CheckCount(int count, const std::string& field, Violations& violations) {
+  if (count <= kMaxSelectors) return true;
+  violations.Add(
+      field, absl::StrCat("must be at most ", kMaxSelectors, "; are ", count));
+  return false;
+}
+
 int32_t LayerCount(const ServingContext& context) {
   return static_cast<int32_t>(context.engine->model().config.num_hidden_layers);
 }
@@ -57,6 +68,9 @@ std::set<int32_t> ResolveLayers(const v1::HookSelector& selector,
     const auto layer = CheckLayer(
         selector.layers(i), Indexed(field + ".layers", i), context, violations);
     if (layer.has_value()) layers.insert(*layer);
+  }
+  if (!CheckCount(selector.ranges_size(), field + ".ranges", violations)) {
+    return layers;
   }
   for (int i = 0; i < selector.ranges_size(); ++i) {
     AddRange(selector.ranges(i), Indexed(field + ".ranges", i), context, layers,
@@ -122,6 +136,7 @@ std::vector<HookSelection> ResolveHooks(
     const std::string& field, const ServingContext& context,
     Violations& violations) {
   std::map<HookPoint, std::set<int32_t>> selected;
+  if (!CheckCount(selectors.size(), field, violations)) return {};
   for (int i = 0; i < selectors.size(); ++i) {
     const std::optional<HookSelection> selection =
         ResolveHook(selectors[i], Indexed(field, i), context, violations);

@@ -164,6 +164,9 @@ def test_what_a_command_line_cannot_mean_is_named(stories_address, command_line)
         assert done.returncode == 1 and not done.stdout, done
         return done.stderr.decode()
 
+    traced = command_line(stories_address, "trace", "--prompt", "a", "--out", "/dev/null", "--n", "3")
+    assert traced.returncode == 1 and b"a trace is of one choice; --n is 3" in traced.stderr
+    assert "tls.root_certificates needs TLS" in complaint("--prompt", "a", "--tls_ca_file", __file__)
     assert complaint("--prompt_file", "/tmp").endswith("NOT_FOUND: cannot read /tmp\n")
     assert "--timeout must be at least 0; is -1" in complaint("--prompt", "a", "--timeout=-1")
     assert complaint("--prompt", b"\xff").startswith(

@@ -101,5 +101,20 @@ TEST(ActivationTableTest, NamesTheFirstRowThatFails) {
               HasSubstr("position 3, dimension 1"));
 }
 
+// Left out for a slow reader, say.
+TEST(ActivationTableTest, ArraysOfDifferentRowsAreNotAdded) {
+  ActivationTable table;
+  ASSERT_TRUE(table.Add(Chunk(v1::HOOK_POINT_RESID_PRE, 0, {1})).ok());
+  ASSERT_TRUE(table.Add(Chunk(v1::HOOK_POINT_ATTN_OUT, 1, {2})).ok());
+  ASSERT_TRUE(table.Add(Chunk(v1::HOOK_POINT_RESID_MID, 2, {3})).ok());
+  v1::ActivationChunk more = Chunk(v1::HOOK_POINT_RESID_MID, 3, {3});
+  more.set_positions(0, 4);
+  ASSERT_TRUE(table.Add(more).ok());
+
+  int64_t checked = 0;
+  EXPECT_THAT(std::string(table.Verify(checked).message()),
+              HasSubstr("layer 0 has different rows of"));
+}
+
 }  // namespace
 }  // namespace headrace::cli

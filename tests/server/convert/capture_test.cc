@@ -222,5 +222,17 @@ TEST_F(CaptureTest, GeneratedRowsByTokenAreCountedAtTheMost) {
   EXPECT_EQ(EstimateCapture(Resolve()).generated_rows_max, 4);
 }
 
+TEST_F(CaptureTest, SelectorsAndRangesAreCounted) {
+  for (int i = 0; i < 1025; ++i) {
+    AddHook(v1::HOOK_POINT_RESID_POST);
+    capture().mutable_hooks(0)->add_ranges()->set_end(1);
+  }
+  capture().mutable_rows()->mutable_prompt()->set_all(true);
+  EXPECT_THAT(RefusedFields(), ElementsAre("capture.hooks"));
+
+  capture().mutable_hooks()->DeleteSubrange(1, 1024);
+  EXPECT_THAT(RefusedFields(), ElementsAre("capture.hooks[0].ranges"));
+}
+
 }  // namespace
 }  // namespace headrace
