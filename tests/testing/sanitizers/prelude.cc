@@ -1,0 +1,1 @@
+// The precompiled header belongs to this file.
