@@ -1,5 +1,7 @@
 #include "server/rpc/embed.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "server/batching/event_stream.h"
@@ -26,6 +29,11 @@ namespace {
 constexpr size_t kMaxInputsInFlight = 8;
 // Start and end are the only events of an input.
 constexpr int64_t kWaitingTokens = 2;
+
+bool AllFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
 
 // Threads meet here as in StreamReactor. gRPC's request and response are
 // touched only before Finish().
@@ -161,8 +169,14 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   void Answer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::vector<std::vector<float>> vectors;
     vectors.reserve(inputs_.size());
-    for (const Input& input : inputs_) {
-      vectors.push_back(MeanRow(*input.pooled, embed_.normalize));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      vectors.push_back(MeanRow(*inputs_[i].pooled, embed_.normalize));
+      if (AllFinite(vectors.back())) continue;
+      FinishEarly(absl::InternalError(absl::StrCat(
+          "the embedding of inputs[", i,
+          "] is not finite: the model's weights overflow or hold values that "
+          "are not numbers")));
+      return;
     }
     *response_ = MakeEmbedResponse(embed_, vectors);
     finished_ = true;
@@ -172,7 +186,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   void FinishEarly(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     finished_ = true;
-    for (Input& input : inputs_) {
+    for (const Input& input : inputs_) {
       if (input.done) continue;
       model_->loop->Cancel(input.id);
       input.stream->Abandon();

@@ -343,6 +343,31 @@ TEST_F(EngineServerTest, NonFiniteLogitsEndOnlyTheirOwnRequest) {
   EXPECT_TRUE(Eventually([this] { return Idle(); }));
 }
 
+// NaN in an embedding with status OK
+// (huggingface/text-embeddings-inference#557).
+TEST_F(EngineServerTest, AnEmbeddingThatIsNoNumberIsAnErrorOfItsInput) {
+  TestModel model = BuildTinyModel();
+  PutNanInEmbeddingRow(model, kTinyFirstByteId + '>');
+  StartModel(model);
+
+  for (const v1::Pooling pooling : {v1::POOLING_MEAN, v1::POOLING_LAST}) {
+    v1::EmbedRequest request;
+    request.add_inputs()->set_text("clean");
+    request.set_pooling(pooling);
+    v1::EmbedResponse response;
+    grpc::ClientContext clean;
+    ASSERT_TRUE(stub_->Embed(&clean, request, &response).ok());
+    request.add_inputs()->set_text("a > b");
+    grpc::ClientContext context;
+
+    const grpc::Status status = stub_->Embed(&context, request, &response);
+
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+    EXPECT_THAT(status.error_message(),
+                AllOf(HasSubstr("inputs[1]"), HasSubstr("not finite")));
+  }
+}
+
 // Rows of the embedding past the vocabulary are sampled
 // (huggingface/transformers#35797).
 TEST_F(EngineServerTest, IdsWithoutAPieceAreNeverSampled) {
