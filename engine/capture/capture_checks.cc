@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace headrace {
 
@@ -67,7 +68,9 @@ void RowCheck::CheckSum(std::span<const float> after, int64_t& checked,
   bool equal = true;
   for (size_t i = 0; i < after.size(); ++i) {
     const float sum = bus_[i] + write_[i];
-    equal &= std::bit_cast<uint32_t>(sum) == std::bit_cast<uint32_t>(after[i]);
+    // The same bits, and numbers: NaN equals nothing, as for who checks again.
+    equal &= sum == after[i] &&
+             std::bit_cast<uint32_t>(sum) == std::bit_cast<uint32_t>(after[i]);
   }
   ++checked;
   failed += equal ? 0 : 1;
@@ -82,10 +85,12 @@ void RowCheck::FinishSum(std::span<const float> final_residual,
     error += difference * difference;
     norm += static_cast<double>(final_residual[i]) * final_residual[i];
   }
-  if (norm > 0) {
-    checks.max_sum_relative_error =
-        std::max(checks.max_sum_relative_error, std::sqrt(error / norm));
-  }
+  if (norm == 0) return;
+  const double relative = std::sqrt(error / norm);
+  checks.max_sum_relative_error =
+      std::max(checks.max_sum_relative_error,
+               std::isnan(relative) ? std::numeric_limits<double>::infinity()
+                                    : relative);
 }
 
 }  // namespace headrace

@@ -97,8 +97,11 @@ TEST(StepRecorderTest, GatheredRowsFindTheirStepRow) {
   EXPECT_EQ(keeper.first_values, (std::vector<float>{60}));
 }
 
-// One row of two values through one layer; `mid` is the bus after attention.
-CaptureChecks Check(const std::vector<float>& mid) {
+// One row of two values through one layer: what attention writes, the bus after
+// it, and the bus after the MLP.
+CaptureChecks Check(const std::vector<float>& attn_out,
+                    const std::vector<float>& mid,
+                    const std::vector<float>& post) {
   CapturePlan plan;
   plan.checks = true;
   plan.rows.prompt.all = true;
@@ -114,15 +117,16 @@ CaptureChecks Check(const std::vector<float>& mid) {
                      .tokens = tokens});
   recorder.OnRows(Rows(HookPoint::kEmbed, -1, {1, 2}, 2));
   recorder.OnRows(Rows(HookPoint::kResidPre, 0, {1, 2}, 2));
-  recorder.OnRows(Rows(HookPoint::kAttnOut, 0, {0.5f, 0.25f}, 2));
+  recorder.OnRows(Rows(HookPoint::kAttnOut, 0, attn_out, 2));
   recorder.OnRows(Rows(HookPoint::kResidMid, 0, mid, 2));
   recorder.OnRows(Rows(HookPoint::kMlpOut, 0, {1, 1}, 2));
-  recorder.OnRows(Rows(HookPoint::kResidPost, 0, {2.5f, 3.25f}, 2));
+  recorder.OnRows(Rows(HookPoint::kResidPost, 0, post, 2));
   return checks;
 }
 
 TEST(StepRecorderTest, ExactSumsPassTheChecks) {
-  const CaptureChecks checks = Check({1.5f, 2.25f});
+  const CaptureChecks checks =
+      Check({0.5f, 0.25f}, {1.5f, 2.25f}, {2.5f, 3.25f});
 
   EXPECT_EQ(checks.rows_checked, 1);
   EXPECT_EQ(checks.resid_mid_checked, 1);
@@ -133,11 +137,23 @@ TEST(StepRecorderTest, ExactSumsPassTheChecks) {
 }
 
 TEST(StepRecorderTest, OneBitOffFailsTheCheck) {
-  const CaptureChecks checks =
-      Check({1.5f, 2.25f + 4 * std::numeric_limits<float>::epsilon()});
+  const CaptureChecks checks = Check(
+      {0.5f, 0.25f}, {1.5f, 2.25f + 4 * std::numeric_limits<float>::epsilon()},
+      {2.5f, 3.25f});
 
   EXPECT_EQ(checks.resid_mid_failed, 1);
   EXPECT_EQ(checks.resid_post_failed, 1);
+}
+
+// What is no number is no sum: a client that adds again finds it unequal.
+TEST(StepRecorderTest, NanFailsTheChecks) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const CaptureChecks checks = Check({nan, nan}, {1.5f, nan}, {2.5f, nan});
+
+  EXPECT_EQ(checks.resid_mid_failed, 1);
+  EXPECT_EQ(checks.resid_post_failed, 1);
+  EXPECT_EQ(checks.max_sum_relative_error,
+            std::numeric_limits<double>::infinity());
 }
 
 }  // namespace
