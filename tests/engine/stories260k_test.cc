@@ -2,10 +2,17 @@
 // float64 forward pass and llama2.c's own output.
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include "engine/tensor/block_formats.h"
+#include "engine/weights/weight_source.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_harness.h"
+#include "tests/testing/files.h"
+#include "tests/testing/gguf_model.h"
+#include "tests/testing/hugging_face_folder.h"
+#include "tests/testing/rewrite_model.h"
 
 namespace headrace {
 namespace {
@@ -147,6 +154,54 @@ TEST_F(Stories260kTest, LinearScalingChangesTheTextWhereTheOracleSays) {
   test.generated.resize(expected.size());
   EXPECT_EQ(test.generated, expected);
   EXPECT_NEAR(top, 12.43847, 3e-5);
+}
+
+// Frequencies of nothing: no position at all.
+TEST_F(Stories260kTest, WithoutAPositionTheTextChangesWhereTheOracleSays) {
+  TestSequence test = Greedy(25);
+  test.rope.kind = RopeRequest::Kind::kScaling;
+  test.rope.scaling.type = RopeType::kLinear;
+  test.rope.scaling.factor = 1e12;
+
+  const float top = TopLogit(test, 23);
+
+  std::vector<int32_t> expected = First(12);
+  expected.insert(expected.end(), {310, 269});
+  test.generated.resize(expected.size());
+  EXPECT_EQ(test.generated, expected);
+  EXPECT_NEAR(top, 16.41807, 3e-5);
+}
+
+// The wrong pairing of lanes stays unnoticed for ten tokens.
+TEST_F(Stories260kTest, TheOtherPairingIsWhatTheOracleCallsWrong) {
+  const auto source = OpenWeightSource(StoriesPath());
+  ASSERT_TRUE(source.ok()) << source.status();
+  TestModel model = ReadModel(**source);
+  const TempFolder folder;
+  const std::string path =
+      WriteGgufModel(model, folder.Join("interleaved.gguf")).front();
+  const auto interleaved = OpenWeightSource(path);
+  ASSERT_TRUE(interleaved.ok()) << interleaved.status();
+  for (FloatTensor& tensor : model.tensors) {
+    const StoredTensor* const stored =
+        (*interleaved)->Find(GgufTensorName(tensor.name));
+    ASSERT_NE(stored, nullptr) << tensor.name;
+    DequantizeRow(DType::kF32, stored->view.data, tensor.values);
+  }
+  WriteHuggingFaceFolder(model, folder.Join("half_split"));
+  engine_ = MakeEngine({.model_path = folder.Join("half_split"),
+                        .numerics = Numerics::kExact,
+                        .num_threads = 1});
+  ASSERT_NE(engine_, nullptr);
+  TestSequence test = Greedy(25);
+
+  const float top = TopLogit(test, 23);
+
+  std::vector<int32_t> expected = First(10);
+  expected.insert(expected.end(), {309, 415, 284});
+  test.generated.resize(expected.size());
+  EXPECT_EQ(test.generated, expected);
+  EXPECT_NEAR(top, 10.71584, 3e-5);
 }
 
 TEST_F(Stories260kTest, YarnGivesTheOraclesLogit) {
