@@ -66,7 +66,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
         response_(response) {}
 
   void OnCancel() override {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     if (!finished_ && model_ != nullptr) {
       FinishEarly(absl::CancelledError("the call was cancelled"));
@@ -84,7 +84,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   };
 
   bool Cancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     return cancelled_;
   }
 
@@ -96,7 +96,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
 
   void Convert() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::StatusOr<ResolvedEmbed> embed = Resolve();
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (!embed.ok()) {
       finished_ = true;
       Finish(ToGrpcStatus(embed.status()));
@@ -147,7 +147,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
   }
 
   void Read(size_t index) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     ReadLocked(index);
     if (!finished_) SubmitMore();
   }

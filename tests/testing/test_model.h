@@ -26,7 +26,7 @@ enum class VocabularyKind : uint8_t {
 };
 
 // token_type numbers of GGUF.
-enum class PieceType : int32_t {
+enum class PieceType : uint8_t {
   kNormal = 1,
   kUnknown = 2,
   kControl = 3,
