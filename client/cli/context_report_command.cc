@@ -97,6 +97,14 @@ void Print(const std::vector<Curve>& curves) {
 
 absl::Status RunContextReport(client::Client& client,
                               const CliOptions& options) {
+  if (options.methods.empty()) {
+    return absl::InvalidArgumentError(
+        "give --methods: none, linear, ntk, yarn, …, by commas");
+  }
+  if (!options.html.empty()) {
+    return absl::InvalidArgumentError(
+        "--html is the page of headrace lens; a report is text or --json");
+  }
   std::vector<Curve> curves;
   for (const std::string& method : options.methods) {
     const auto losses = Losses(client, options, method);

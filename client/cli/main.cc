@@ -102,23 +102,26 @@ struct Command {
   std::string_view name;
   std::string_view summary;
   absl::Status (*run)(client::Client&, const CliOptions&);
+  size_t arguments;  // that may follow the command, beside flags
 };
 
 constexpr Command kCommands[] = {
-    {"generate", "text from a prompt, as it comes", RunGenerate},
-    {"chat", "a conversation that keeps its history", RunChat},
-    {"trace", "activations of the residual stream to a numpy file", RunTrace},
+    {"generate", "text from a prompt, as it comes", RunGenerate, 1},
+    {"chat", "a conversation that keeps its history", RunChat, 0},
+    {"trace", "activations of the residual stream to a numpy file", RunTrace,
+     1},
     {"lens", "what each layer would predict, in the terminal or as a page",
-     RunLens},
-    {"estimate", "what a trace would produce, before running it", RunEstimate},
+     RunLens, 1},
+    {"estimate", "what a trace would produce, before running it", RunEstimate,
+     1},
     {"context-report", "loss by position under each context extension",
-     RunContextReport},
-    {"tokenize", "text to token ids", RunTokenize},
-    {"detokenize", "token ids to text", RunDetokenize},
-    {"models", "what the server serves", RunModels},
-    {"hooks", "where the model can be looked into", RunHooks},
-    {"health", "exit status 0 when the server is serving", RunHealth},
-    {"bench", "latency and throughput of the server", RunBench},
+     RunContextReport, 1},
+    {"tokenize", "text to token ids", RunTokenize, 1},
+    {"detokenize", "token ids to text", RunDetokenize, 1},
+    {"models", "what the server serves", RunModels, 0},
+    {"hooks", "where the model can be looked into", RunHooks, 0},
+    {"health", "exit status 0 when the server is serving", RunHealth, 1},
+    {"bench", "latency and throughput of the server", RunBench, 0},
 };
 
 std::string Usage() {
@@ -245,6 +248,15 @@ absl::Status FlushOutput() {
       absl::StrCat("cannot write the output: ", std::strerror(errno)));
 }
 
+absl::Status Run(const Command& command, const CliOptions& options) {
+  if (options.positional.size() > command.arguments) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unexpected argument: ", options.positional[command.arguments]));
+  }
+  const auto client = Connect(options.connection);
+  return client.ok() ? command.run(**client, options) : client.status();
+}
+
 int Main(const std::vector<char*>& arguments) {
   const std::string name = arguments.size() > 1 ? arguments[1] : "help";
   const auto* command =
@@ -258,9 +270,7 @@ int Main(const std::vector<char*>& arguments) {
   }
   const CliOptions options = OptionsFromFlags(
       std::vector<std::string>(arguments.begin() + 2, arguments.end()));
-  auto client = Connect(options.connection);
-  absl::Status status =
-      client.ok() ? command->run(**client, options) : client.status();
+  absl::Status status = Run(*command, options);
   if (status.ok()) status = FlushOutput();
   if (status.ok()) return 0;
   std::cerr << "headrace " << name << ": " << client::Describe(status) << '\n';
