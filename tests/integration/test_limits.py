@@ -43,6 +43,16 @@ def test_exactly_as_many_tokens_as_asked_for(smollm2, max_tokens):
     assert stream[-2].generated == stream[-1].usage.generated_tokens == max_tokens
 
 
+@pytest.mark.parametrize("prompt", ["The capital of France is", [504, 3575, 282, 4649, 314]])
+def test_stop_strings_end_every_kind_of_prompt(smollm2, prompt):
+    # vllm-project/vllm#57052: prompts of ids went past them. This one spans three tokens.
+    stream = list(smollm2.generate(prompt, temperature=0, max_tokens=12, stop_strings=["\n\nThe"]))
+    assert "".join(e.text for e in stream[1:-1]) == " Paris."
+    end = stream[-2]
+    assert (end.finish_reason, end.stop_string, end.generated) == (
+        generation_pb2.FINISH_REASON_STOP_STRING, "\n\nThe", 5)
+
+
 def resident(pid):
     return int(re.search(r"VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) * 1024
 

@@ -2,6 +2,7 @@
 
 The right values are those of Hugging Face's tokenizers.
 """
+import grpc
 import pytest
 
 import headrace
@@ -89,9 +90,9 @@ def test_an_empty_prompt_is_refused_by_name(smollm2, smollm2_address):
     # ggml-org/llama.cpp#5953, huggingface/text-embeddings-inference#557
     for prompt in ("", []):
         assert list(violations(lambda: list(smollm2.generate(prompt, max_tokens=1)))) == ["prompt"]
-    with pytest.raises(Exception, match="prompt"):
+    with pytest.raises(grpc.RpcError, match=r"INVALID_ARGUMENT[\s\S]*prompt must not be empty"):
         list(smollm2_address.inference.Generate(generation_pb2.GenerateRequest(chat=generation_pb2.Chat())))
-    with pytest.raises(Exception, match=r"INVALID_ARGUMENT[\s\S]*inputs\[0\]"):
+    with pytest.raises(grpc.RpcError, match=r"INVALID_ARGUMENT[\s\S]*inputs\[0\]"):
         smollm2_address.inference.Embed(generation_pb2.EmbedRequest(inputs=[generation_pb2.EmbedInput(text="")]))
     assert smollm2.tokenize("") == []
 
@@ -113,7 +114,7 @@ def test_ids_out_of_range_are_all_named_and_harm_nobody(smollm2, bad):
                                            exclude_token_ids=[id])
         derived = [derived_pb2.DerivedSpec(logit_lens=derived_pb2.LogitLens(token_ids=[id])),
                    derived_pb2.DerivedSpec(
-                       direct_logit_attribution=derived_pb2.LogitAttribution(token_ids=[9], contrast_ids=[id]))]
+                       direct_logit_attribution=derived_pb2.LogitAttribution(token_ids=[9, id], contrast_ids=[id, 9]))]
         return activations_pb2.CaptureSpec(
             rows=rows, hooks=[selection_pb2.HookSelector(hook=selection_pb2.HOOK_POINT_EMBED)], derived=derived)
 
@@ -130,6 +131,7 @@ def test_ids_out_of_range_are_all_named_and_harm_nobody(smollm2, bad):
     assert set(named) == {
         "tokens.ids[1]", "stop.stop_token_ids[1]", f"sampling.logit_bias[{bad}]", "sampling.allowed_token_ids[1]",
         "logprobs.of_token_ids[0]", "capture.derived[0].logit_lens.token_ids[0]",
+        "capture.derived[1].direct_logit_attribution.token_ids[1]",
         "capture.derived[1].direct_logit_attribution.contrast_ids[0]", "capture.rows.prompt.token_ids[0]",
         "capture.rows.generated.token_ids[1]", "capture.rows.exclude_token_ids[0]"}
     assert all(str(LARGEST) in text or "49152" in text for text in named.values()), named
