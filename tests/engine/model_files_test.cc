@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -205,6 +206,32 @@ TEST_F(ModelFilesTest, HeadCountsPerLayerAreReadWhenTheyAgree) {
   EXPECT_THAT(
       ErrorOf(Gguf(tiny_, "d.gguf", {.remove = {"llama.context_length"}})),
       HasSubstr("llama.context_length is missing"));
+}
+
+// Mistral is the Llama family with a window over the keys.
+TEST_F(ModelFilesTest, MistralIsLlamaWithAWindow) {
+  const TestModel mistral = BuildTinyModel({.model_type = "mistral"});
+  const auto logits = [&](const char* name, nlohmann::ordered_json window,
+                          std::vector<int32_t> prompt) {
+    const auto engine = MakeEngine(Exact(
+        HuggingFace(mistral, name,
+                    {.config_set = {{"sliding_window", std::move(window)}}})));
+    TestSequence test;
+    test.prompt = std::move(prompt);
+    test.capture.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
+    test.capture.rows.prompt.last = true;
+    RunTogether(*engine, {&test});
+    return test.rows.at(HookPoint::kLogits, -1,
+                        static_cast<int64_t>(test.prompt.size()) - 1);
+  };
+  const std::vector<int32_t> prompt = {75, 104, 111};
+  const std::vector<float> llama = LogitsOf(HuggingFace(tiny_, "llama"));
+
+  EXPECT_EQ(logits("open", nullptr, prompt), llama);
+  EXPECT_EQ(logits("wide", 3, prompt), llama);
+  EXPECT_NE(logits("narrow", 2, prompt), llama);
+  // Who sees only itself does not see what came before.
+  EXPECT_EQ(logits("alone", 1, prompt), logits("alone", 1, {111}));
 }
 
 // Metadata of another legal width crashes loaders (lucasjinreal/Crane#127).

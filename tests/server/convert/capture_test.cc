@@ -1,6 +1,7 @@
 #include "server/convert/capture.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -175,6 +176,31 @@ TEST_F(CaptureTest, PositionsOutsideTheirPhaseAreRefused) {
                                    "capture.rows.generated.positions[0]",
                                    "capture.rows.generated.last",
                                    "capture.rows.exclude_positions[0]"));
+}
+
+TEST_F(CaptureTest, EveryPolicyAndWireTypeArrives) {
+  AddHook(v1::HOOK_POINT_EMBED);
+  capture().mutable_rows()->mutable_prompt()->set_all(true);
+  EXPECT_EQ(Resolve().delivery.policy, SlowReaderPolicy::kPauseSequence);
+  EXPECT_EQ(Resolve().delivery.dtype, WireDtype::kF32);
+
+  const std::pair<v1::SlowReaderPolicy, SlowReaderPolicy> policies[] = {
+      {v1::SLOW_READER_POLICY_PAUSE_SEQUENCE, SlowReaderPolicy::kPauseSequence},
+      {v1::SLOW_READER_POLICY_DROP_WITH_GAPS, SlowReaderPolicy::kDropWithGaps},
+      {v1::SLOW_READER_POLICY_CANCEL, SlowReaderPolicy::kCancel}};
+  for (const auto& [asked, resolved] : policies) {
+    capture().set_policy(asked);
+    EXPECT_EQ(Resolve().delivery.policy, resolved);
+  }
+  const std::pair<v1::WireDtype, WireDtype> dtypes[] = {
+      {v1::WIRE_DTYPE_F32, WireDtype::kF32},
+      {v1::WIRE_DTYPE_BF16, WireDtype::kBF16},
+      {v1::WIRE_DTYPE_F16, WireDtype::kF16},
+      {v1::WIRE_DTYPE_INT8, WireDtype::kInt8}};
+  for (const auto& [asked, resolved] : dtypes) {
+    capture().set_dtype(asked);
+    EXPECT_EQ(Resolve().delivery.dtype, resolved);
+  }
 }
 
 TEST_F(CaptureTest, UnsupportedDeliveryIsRefused) {
