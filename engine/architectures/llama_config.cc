@@ -19,6 +19,8 @@ constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
+// What transformers' MistralConfig takes where the key is absent; null is none.
+constexpr int64_t kMistralSlidingWindow = 4096;
 
 // Rows of the embedding matrix: what the model really has.
 absl::StatusOr<int64_t> EmbeddingRows(const WeightSource& source,
@@ -134,6 +136,10 @@ absl::Status ReadHuggingFace(const WeightSource& source, LlamaConfig& out) {
   ASSIGN_OR_RETURN(config.rms_norm_eps, keys.PositiveDouble("rms_norm_eps"));
   ASSIGN_OR_RETURN(config.sliding_window,
                    keys.OptionalInt("sliding_window", 1, kMaxPositions));
+  ASSIGN_OR_RETURN(const auto model_type, keys.OptionalString("model_type"));
+  if (model_type == "mistral" && !json.contains("sliding_window")) {
+    config.sliding_window = kMistralSlidingWindow;
+  }
   ASSIGN_OR_RETURN(const auto tied, keys.OptionalBool("tie_word_embeddings"));
   out.tie_word_embeddings = tied.value_or(false);
   ASSIGN_OR_RETURN(ParsedRope rope, RopeParamsFromHfConfig(json));

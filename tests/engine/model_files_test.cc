@@ -2,6 +2,7 @@
 // themselves: equal logits, or a refusal that says why.
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -232,6 +233,20 @@ TEST_F(ModelFilesTest, MistralIsLlamaWithAWindow) {
   EXPECT_NE(logits("narrow", 2, prompt), llama);
   // Who sees only itself does not see what came before.
   EXPECT_EQ(logits("alone", 1, prompt), logits("alone", 1, {111}));
+}
+
+// transformers' own default, so that the file means here what it means there.
+TEST_F(ModelFilesTest, MistralsWindowIsFourThousandUnlessItSaysNone) {
+  const auto window = [&](const TestModel& model, FolderOptions options) {
+    const auto engine = MakeEngine(Exact(HuggingFace(model, "m", options)));
+    return engine->model().config.sliding_window;
+  };
+  const TestModel mistral = BuildTinyModel({.model_type = "mistral"});
+
+  EXPECT_EQ(window(mistral, {.config_remove = {"sliding_window"}}), 4096);
+  EXPECT_EQ(window(mistral, {.config_set = {{"sliding_window", nullptr}}}),
+            std::nullopt);
+  EXPECT_EQ(window(tiny_, {.config_remove = {"sliding_window"}}), std::nullopt);
 }
 
 // Metadata of another legal width crashes loaders (lucasjinreal/Crane#127).
