@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +40,15 @@ void TakeRope(ParsedRope rope, LlamaConfig& out) {
                       rope.warnings.end());
 }
 
+absl::StatusOr<int64_t> Required(const MetadataReader& keys,
+                                 const std::string& key,
+                                 std::optional<int64_t> value) {
+  if (!value.has_value()) {
+    return absl::DataLossError(absl::StrCat(keys.FullKey(key), " is missing"));
+  }
+  return *value;
+}
+
 absl::Status ReadGguf(const WeightSource& source, LlamaConfig& out) {
   const nlohmann::ordered_json& kvs = source.metadata();
   const MetadataReader keys(kvs, "llama.");
@@ -56,16 +67,11 @@ absl::Status ReadGguf(const WeightSource& source, LlamaConfig& out) {
   ASSIGN_OR_RETURN(
       const auto kv_heads,
       keys.PerLayerInt("attention.head_count_kv", layers, 1, kMaxWidth));
-  for (const auto& [key, value] : {std::pair("feed_forward_length", ffn),
-                                   std::pair("attention.head_count", heads)}) {
-    if (!value.has_value()) {
-      return absl::DataLossError(
-          absl::StrCat(keys.FullKey(key), " is missing"));
-    }
-  }
-  config.intermediate_size = *ffn;
-  config.num_attention_heads = *heads;
-  config.num_key_value_heads = kv_heads.value_or(*heads);
+  ASSIGN_OR_RETURN(config.intermediate_size,
+                   Required(keys, "feed_forward_length", ffn));
+  ASSIGN_OR_RETURN(config.num_attention_heads,
+                   Required(keys, "attention.head_count", heads));
+  config.num_key_value_heads = kv_heads.value_or(config.num_attention_heads);
   ASSIGN_OR_RETURN(const auto head_dim,
                    keys.OptionalInt("attention.key_length", 1, kMaxWidth));
   config.head_dim =
@@ -94,10 +100,11 @@ absl::Status ReadGguf(const WeightSource& source, LlamaConfig& out) {
 
 // Settings that change the computation and are not built: refused by name.
 absl::Status RefuseUnsupported(const MetadataReader& config) {
-  ASSIGN_OR_RETURN(const auto activation, config.OptionalString("hidden_act"));
-  if (activation.value_or("silu") != "silu") {
+  ASSIGN_OR_RETURN(const auto hidden_act, config.OptionalString("hidden_act"));
+  const std::string activation = hidden_act.value_or("silu");
+  if (activation != "silu") {
     return absl::InvalidArgumentError(
-        absl::StrCat("config.json: hidden_act is ", *activation,
+        absl::StrCat("config.json: hidden_act is ", activation,
                      "; the Llama family is served with silu"));
   }
   for (const char* key : {"attention_bias", "mlp_bias"}) {
