@@ -84,13 +84,17 @@ class Progress {
   const EngineOptions& options_;
 };
 
+// Of the file, only the embedding is read after packing.
 absl::StatusOr<int64_t> KvBlocks(const EngineOptions& options,
                                  const ResourceLimits& limits,
-                                 const ModelInfo& info, const KvShape& shape,
+                                 const LoadedModel& model, const KvShape& shape,
                                  int64_t packed_bytes) {
+  const ModelInfo& info = model.info;
   return PlanKvBlocks(
       {.limit_bytes = limits.memory_bytes,
-       .weight_bytes = packed_bytes + info.weight_bytes,
+       .weight_bytes =
+           packed_bytes + model.description.embed_tokens.dim(0) *
+                              model.description.embed_tokens.row_bytes(),
        .working_bytes = WorkingBytes(info.config, options.max_batch_rows),
        .kv_block_bytes = PagedKvStorage::BytesPerBlock(shape),
        .kv_block_size = shape.block_size,
@@ -121,11 +125,12 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
   const KvShape shape = {.num_layers = config.num_hidden_layers,
                          .num_key_value_heads = config.num_key_value_heads,
                          .head_dim = config.head_dim,
-                         .block_size = options.kv_block_size};
+                         .block_size = options.kv_block_size,
+                         .dtype = model.info.kv_cache_dtype};
   // Refuse early, before minutes of packing: packed weights are about as large
   // as the stored ones.
   RETURN_IF_ERROR(
-      KvBlocks(options, limits, model.info, shape, model.info.weight_bytes)
+      KvBlocks(options, limits, model, shape, model.info.weight_bytes)
           .status());
   ASSIGN_OR_RETURN(
       std::unique_ptr<Decoder> decoder,
@@ -133,13 +138,14 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
           *ops, model.description,
           {.numerics = options.numerics, .max_rows = options.max_batch_rows},
           [&](int64_t done, int64_t of) {
+            model.source->ReleasePages();
             progress.Report(
                 "packing", kReadShare + kPackShare * static_cast<double>(done) /
                                             static_cast<double>(of));
           }));
-  ASSIGN_OR_RETURN(
-      const int64_t blocks,
-      KvBlocks(options, limits, model.info, shape, decoder->packed_bytes()));
+  model.source->ReleasePages();
+  ASSIGN_OR_RETURN(const int64_t blocks, KvBlocks(options, limits, model, shape,
+                                                  decoder->packed_bytes()));
   ASSIGN_OR_RETURN(PagedKvStorage storage,
                    PagedKvStorage::Create(shape, blocks));
   model.info.num_threads = threads;

@@ -18,6 +18,7 @@
 #include "engine/model/hook_point.h"
 #include "engine/model/model_config.h"
 #include "engine/rope/extension.h"
+#include "engine/tensor/kv_cache_dtype.h"
 #include "engine/tensor/numerics.h"
 #include "engine/tokenizer/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -32,6 +33,9 @@ struct LoadProgress {
 struct EngineOptions {
   std::string model_path;  // a file, or a folder with config.json
   Numerics numerics = Numerics::kFast;
+  // What keys and values are kept as; unset: kF32 with exact numerics, kInt16
+  // with fast ones where the heads allow it (KvLayout::kMaxIntegerHeadDim).
+  std::optional<KvCacheDtype> kv_cache_dtype;
   int num_threads = 0;           // 0: what cgroup and affinity allow
   int64_t kv_cache_bytes = 0;    // 0: from the memory limit, after the weights
   int64_t kv_block_size = 16;    // rows per block
@@ -47,6 +51,7 @@ struct EngineOptions {
 struct ModelInfo {
   ModelConfig config;
   Numerics numerics = Numerics::kFast;
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kF32;
   std::string weight_format;   // "GGUF v3", "safetensors", "llama2.c"
   std::string weight_dtype;    // the commonest, as in "Q4_1"
   std::string weights_sha256;  // hex, of the tensors' bytes in order of name

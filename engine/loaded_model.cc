@@ -12,6 +12,7 @@
 #include "engine/architectures/registry.h"
 #include "engine/base/status_macros.h"
 #include "engine/tensor/dtype.h"
+#include "engine/tensor/kv_layout.h"
 #include "engine/tokenizer/tokenizer_factory.h"
 #include "nlohmann/json.hpp"
 
@@ -149,6 +150,12 @@ absl::Status ResolveDefaults(const EngineOptions& options, ModelInfo& info) {
   return absl::OkStatus();
 }
 
+KvCacheDtype DefaultKvCacheDtype(const ModelInfo& info) {
+  const bool integers = info.numerics == Numerics::kFast &&
+                        info.config.head_dim <= KvLayout::kMaxIntegerHeadDim;
+  return integers ? KvCacheDtype::kInt16 : KvCacheDtype::kF32;
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const EngineOptions& options) {
@@ -165,6 +172,8 @@ absl::StatusOr<LoadedModel> LoadModel(const EngineOptions& options) {
   info.config = model.description.config;
   info.config.name = ModelName(info.config, options.model_path);
   info.numerics = options.numerics;
+  info.kv_cache_dtype =
+      options.kv_cache_dtype.value_or(DefaultKvCacheDtype(info));
   info.weight_format = source.format_name();
   info.weight_dtype = CommonestDtype(source);
   info.weights_sha256 = HashWeights(source);

@@ -13,6 +13,7 @@
 #include "absl/log/initialize.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "engine/numerics_options.h"
 #include "server/flag_text.h"
 #include "server/rope_flags.h"
 #include "server/run.h"
@@ -40,9 +41,8 @@ ABSL_FLAG(int32_t, threads, Defaults().engine.num_threads,
           "Compute threads. 0: what CPU affinity and cgroup allow.");
 ABSL_FLAG(int64_t, kv_cache_bytes, Defaults().engine.kv_cache_bytes,
           "Memory for keys and values. 0: from the memory limit.");
-ABSL_FLAG(std::string, numerics, "fast",
-          "exact: float32 activations on dequantised weights. fast: int8 "
-          "activations on int8 and int4 weights.");
+ABSL_FLAG(std::string, numerics, "fast", headrace::kNumericsHelp);
+ABSL_FLAG(std::string, kv_cache_dtype, "auto", headrace::kKvCacheDtypeHelp);
 ABSL_FLAG(int64_t, max_num_batched_tokens, Defaults().engine.max_batch_rows,
           "Tokens of one step at the most.");
 ABSL_FLAG(bool, prefix_cache, Defaults().engine.prefix_cache,
@@ -136,13 +136,10 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   if (options.engine.model_path.empty()) {
     return absl::InvalidArgumentError("--model is missing; see --help");
   }
-  const std::string numerics = absl::GetFlag(FLAGS_numerics);
-  if (numerics != "exact" && numerics != "fast") {
-    return absl::InvalidArgumentError(
-        "--numerics must be exact or fast; is \"" + numerics + "\"");
-  }
-  options.engine.numerics = numerics == "exact" ? headrace::Numerics::kExact
-                                                : headrace::Numerics::kFast;
+  const absl::Status numerics = headrace::ReadNumerics(
+      absl::GetFlag(FLAGS_numerics), absl::GetFlag(FLAGS_kv_cache_dtype),
+      options.engine);
+  if (!numerics.ok()) return numerics;
   options.engine.num_threads = absl::GetFlag(FLAGS_threads);
   options.engine.kv_cache_bytes = absl::GetFlag(FLAGS_kv_cache_bytes);
   options.engine.max_batch_rows = absl::GetFlag(FLAGS_max_num_batched_tokens);

@@ -25,6 +25,7 @@ std::string MakeReadyLine(const Server& server) {
       {"model", model.config.name},
       {"context_length", model.context_length},
       {"numerics", model.numerics == Numerics::kExact ? "exact" : "fast"},
+      {"kv_cache_dtype", LayoutOf(model.kv_cache_dtype).name},
       {"threads", model.num_threads},
       {"isa", model.isa},
       {"kv_cache_blocks", server.stats().kv_cache.total_blocks},

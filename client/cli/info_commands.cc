@@ -16,15 +16,15 @@ absl::Status RunModels(client::Client& client, const CliOptions& options) {
   for (const v1::Model& model : response->models()) {
     std::cout << absl::StrFormat(
         "%s\n  %s, %d layers, hidden %d, %d/%d heads of %d, vocabulary %d\n"
-        "  %s %s, %s numerics, %d threads, %s\n"
+        "  %s %s, %s numerics, keys and values in %s, %d threads, %s\n"
         "  context %d (trained at %d)\n",
         model.name(), model.architecture(), model.num_hidden_layers(),
         model.hidden_size(), model.num_attention_heads(),
         model.num_key_value_heads(), model.head_dim(), model.vocab_size(),
         model.weight_format(), model.weight_dtype(),
         model.numerics() == v1::NUMERICS_MODE_EXACT ? "exact" : "fast",
-        model.threads(), model.isa(), model.context_length(),
-        model.max_position_embeddings());
+        model.kv_cache_dtype(), model.threads(), model.isa(),
+        model.context_length(), model.max_position_embeddings());
   }
   return absl::OkStatus();
 }

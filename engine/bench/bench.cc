@@ -174,6 +174,7 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(
   out["threads"] = model.num_threads;
   out["isa"] = model.isa;
   out["numerics"] = model.numerics == Numerics::kExact ? "exact" : "fast";
+  out["kv_cache_dtype"] = LayoutOf(model.kv_cache_dtype).name;
   out["model"] = model.config.name;
   return out;
 }

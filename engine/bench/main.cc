@@ -12,8 +12,10 @@
 #include "absl/log/initialize.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
 #include "engine/bench/bench.h"
 #include "engine/engine.h"
+#include "engine/numerics_options.h"
 #include "unistd.h"
 
 ABSL_FLAG(std::string, model, "", "Model file (.gguf, .bin) or folder.");
@@ -23,7 +25,8 @@ ABSL_FLAG(int64_t, depth, 0, "Tokens in the context before a run begins.");
 ABSL_FLAG(int64_t, batch, 1, "Sequences that decode together.");
 ABSL_FLAG(int64_t, repeat, 5, "Runs of each kind.");
 ABSL_FLAG(int, threads, 0, "Compute threads; 0: what the machine allows.");
-ABSL_FLAG(std::string, numerics, "fast", "exact or fast.");
+ABSL_FLAG(std::string, numerics, "fast", headrace::kNumericsHelp);
+ABSL_FLAG(std::string, kv_cache_dtype, "auto", headrace::kKvCacheDtypeHelp);
 ABSL_FLAG(bool, json, false, "Print one JSON object.");
 
 namespace headrace {
@@ -44,16 +47,14 @@ void PrintRate(const char* name, const nlohmann::ordered_json& rate) {
 
 absl::Status Run() {
   const std::string numerics = absl::GetFlag(FLAGS_numerics);
-  if (numerics != "exact" && numerics != "fast") {
-    return absl::InvalidArgumentError("--numerics is exact or fast");
-  }
   if (absl::GetFlag(FLAGS_model).empty()) {
     return absl::InvalidArgumentError("--model is required");
   }
   EngineOptions options;
   options.model_path = absl::GetFlag(FLAGS_model);
   options.num_threads = absl::GetFlag(FLAGS_threads);
-  options.numerics = numerics == "exact" ? Numerics::kExact : Numerics::kFast;
+  RETURN_IF_ERROR(
+      ReadNumerics(numerics, absl::GetFlag(FLAGS_kv_cache_dtype), options));
   options.prefix_cache = false;
   const absl::Time start = absl::Now();
   auto engine = Engine::Create(std::move(options));

@@ -19,7 +19,8 @@ namespace {
 KvLayout LayoutOf(const KvShape& shape) {
   return {.num_key_value_heads = shape.num_key_value_heads,
           .head_dim = shape.head_dim,
-          .block_size = shape.block_size};
+          .block_size = shape.block_size,
+          .dtype = shape.dtype};
 }
 
 absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
@@ -39,6 +40,12 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
         "KV block size is ", shape.block_size,
         " rows; it must be a multiple of ", KvLayout::kPositionsPerLine));
   }
+  if (shape.dtype != KvCacheDtype::kF32 &&
+      shape.head_dim > KvLayout::kMaxIntegerHeadDim) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "keys and values as integers, and heads of ", shape.head_dim,
+        "; integers take at most ", KvLayout::kMaxIntegerHeadDim));
+  }
   constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
   if (num_blocks < 1 || num_blocks > kMostBlocks) {
     return absl::InvalidArgumentError(
@@ -47,11 +54,10 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
   }
   // Where sizes would no longer fit an int64_t, memory has long ended.
   constexpr double kMostBytes = 1e15;
-  const double bytes = 2.0 * sizeof(float) *
-                       static_cast<double>(LayoutOf(shape).block_floats()) *
-                       static_cast<double>(shape.num_key_value_heads) *
-                       static_cast<double>(shape.num_layers) *
-                       static_cast<double>(num_blocks);
+  const double bytes =
+      2.0 * static_cast<double>(LayoutOf(shape).block_bytes()) *
+      static_cast<double>(shape.num_key_value_heads) *
+      static_cast<double>(shape.num_layers) * static_cast<double>(num_blocks);
   if (bytes > kMostBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("KV cache of ", num_blocks, " blocks needs ", bytes,
@@ -67,8 +73,7 @@ absl::StatusOr<PagedKvStorage> PagedKvStorage::Create(const KvShape& shape,
   absl::Status status = CheckShape(shape, num_blocks);
   if (!status.ok()) return status;
   const auto bytes = static_cast<size_t>(
-      shape.num_layers * LayoutOf(shape).layer_floats(num_blocks) *
-      static_cast<int64_t>(sizeof(float)));
+      shape.num_layers * LayoutOf(shape).layer_bytes(num_blocks));
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
@@ -77,11 +82,11 @@ absl::StatusOr<PagedKvStorage> PagedKvStorage::Create(const KvShape& shape,
                      " bytes: ", std::strerror(errno)));
   }
   madvise(base, bytes, MADV_HUGEPAGE);  // a hint; failure is harmless
-  return PagedKvStorage(shape, num_blocks, static_cast<float*>(base));
+  return PagedKvStorage(shape, num_blocks, static_cast<std::byte*>(base));
 }
 
 PagedKvStorage::PagedKvStorage(const KvShape& shape, int64_t num_blocks,
-                               float* base)
+                               std::byte* base)
     : num_layers_(shape.num_layers),
       layout_(LayoutOf(shape)),
       num_blocks_(num_blocks),
@@ -106,47 +111,12 @@ PagedKvStorage& PagedKvStorage::operator=(PagedKvStorage&& other) noexcept {
 }
 
 size_t PagedKvStorage::mapping_bytes() const {
-  return static_cast<size_t>(num_layers_ * layout_.layer_floats(num_blocks_)) *
-         sizeof(float);
+  return static_cast<size_t>(num_layers_ * layout_.layer_bytes(num_blocks_));
 }
 
 int64_t PagedKvStorage::BytesPerBlock(const KvShape& shape) {
   return shape.num_layers * shape.num_key_value_heads * 2 *
-         LayoutOf(shape).block_floats() * static_cast<int64_t>(sizeof(float));
-}
-
-void PagedKvStorage::WriteRows(int64_t layer, const KvRows& rows) {
-  constexpr int64_t kLine = KvLayout::kPositionsPerLine;
-  CHECK_GE(static_cast<int64_t>(rows.block_table.size()) * layout_.block_size,
-           rows.first_position + rows.num_rows);
-  float* base = base_ + layer * layout_.layer_floats(num_blocks_);
-  for (int64_t row = 0; row < rows.num_rows;) {
-    const int64_t position = rows.first_position + row;
-    const int64_t count =
-        std::min(kLine - position % kLine, rows.num_rows - row);
-    const int64_t block =
-        rows.block_table[static_cast<size_t>(position / layout_.block_size)];
-    const int64_t line_offset =
-        position % layout_.block_size / kLine * layout_.line_floats();
-    for (int64_t head = 0; head < layout_.num_key_value_heads; ++head) {
-      const float* k = rows.k + row * rows.k_row_stride;
-      const float* v = rows.v + row * rows.v_row_stride;
-      float* line = base + layout_.keys_offset(block, head) + line_offset;
-      for (int64_t d = 0; d < layout_.head_dim; ++d) {
-        for (int64_t i = 0; i < count; ++i) {
-          line[d * kLine + position % kLine + i] =
-              k[i * rows.k_row_stride + head * layout_.head_dim + d];
-        }
-      }
-      line += layout_.values_offset();
-      for (int64_t i = 0; i < count; ++i) {
-        std::copy_n(v + i * rows.v_row_stride + head * layout_.head_dim,
-                    layout_.head_dim,
-                    line + (position % kLine + i) * layout_.width());
-      }
-    }
-    row += count;
-  }
+         LayoutOf(shape).block_bytes();
 }
 
 }  // namespace headrace

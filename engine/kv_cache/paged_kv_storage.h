@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/tensor/kv_layout.h"
@@ -17,17 +16,7 @@ struct KvShape {
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
   int64_t block_size = 16;  // rows per block; a multiple of 16
-};
-
-// Consecutive rows of one sequence.
-struct KvRows {
-  const float* k = nullptr;  // [num_rows, num_key_value_heads, head_dim]
-  const float* v = nullptr;  // [num_rows, num_key_value_heads, head_dim]
-  int64_t k_row_stride = 0;  // floats from one row to the next
-  int64_t v_row_stride = 0;
-  int64_t num_rows = 0;
-  int64_t first_position = 0;
-  std::span<const int32_t> block_table;  // KvSequence::block_table
+  KvCacheDtype dtype = KvCacheDtype::kF32;
 };
 
 // One anonymous mapping: a page costs memory from its first write on.
@@ -46,26 +35,23 @@ class PagedKvStorage {
   // Bytes that one block takes in all layers together.
   static int64_t BytesPerBlock(const KvShape& shape);
 
-  // Stores rows in their places of one layer.
-  void WriteRows(int64_t layer, const KvRows& rows);
-
   int64_t num_blocks() const { return num_blocks_; }
 
-  // For attention: the keys and values of a layer, and how they lie there.
-  const float* layer(int64_t layer) const {
-    return base_ + layer * layout_.layer_floats(num_blocks_);
+  // The keys and values of a layer, and how they lie there.
+  std::byte* layer(int64_t layer) const {
+    return base_ + layer * layout_.layer_bytes(num_blocks_);
   }
   const KvLayout& layout() const { return layout_; }
 
  private:
-  PagedKvStorage(const KvShape& shape, int64_t num_blocks, float* base);
+  PagedKvStorage(const KvShape& shape, int64_t num_blocks, std::byte* base);
 
   size_t mapping_bytes() const;
 
   int64_t num_layers_;
   KvLayout layout_;
   int64_t num_blocks_;
-  float* base_;  // of the mapping; null after a move
+  std::byte* base_;  // of the mapping; null after a move
 };
 
 }  // namespace headrace

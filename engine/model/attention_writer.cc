@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/head_channels.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/kv_rows.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
 
@@ -65,7 +66,7 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
     TapHeads(step, HookPoint::kKRotated, qkv + q_width(),
              config_.num_key_value_heads);
   }
-  StoreKeysAndValues(step, qkv);
+  StoreKv(step, qkv);
   Attend(step, qkv, buffers.z.data());
   step.Tap(HookPoint::kZ, layer_, buffers.z.data(), q_width());
   Linear(step.ops, o_proj_, buffers.z.data(), num_rows, write,
@@ -110,17 +111,18 @@ void AttentionWriter::Rotate(StepContext& step, float* qkv) const {
                      : PairLayout::kInterleaved});
 }
 
-void AttentionWriter::StoreKeysAndValues(StepContext& step,
-                                         const float* qkv) const {
+void AttentionWriter::StoreKv(StepContext& step, const float* qkv) const {
   for (const StepSequence& sequence : step.rows.sequences) {
     const float* row = qkv + sequence.first_row * qkv_width();
-    step.kv.WriteRows(layer_, {.k = row + q_width(),
-                               .v = row + q_width() + kv_width(),
-                               .k_row_stride = qkv_width(),
-                               .v_row_stride = qkv_width(),
-                               .num_rows = sequence.num_rows,
-                               .first_position = sequence.first_position,
-                               .block_table = sequence.block_table});
+    StoreKeysAndValues(step.ops.team(), step.kv.layout(),
+                       {.k = row + q_width(),
+                        .v = row + q_width() + kv_width(),
+                        .k_row_stride = qkv_width(),
+                        .v_row_stride = qkv_width(),
+                        .num_rows = sequence.num_rows,
+                        .first_position = sequence.first_position,
+                        .block_table = sequence.block_table},
+                       step.kv.layer(layer_));
   }
 }
 

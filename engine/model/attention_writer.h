@@ -39,7 +39,7 @@ class AttentionWriter final : public Writer {
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;
   // Adds keys and values of the step to the cache, then attends over it.
-  void StoreKeysAndValues(StepContext& step, const float* qkv) const;
+  void StoreKv(StepContext& step, const float* qkv) const;
   void Attend(StepContext& step, const float* qkv, float* z) const;
 
   int64_t q_width() const {

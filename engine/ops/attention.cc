@@ -24,9 +24,12 @@ constexpr int64_t kPartialFloatsPerThread = int64_t{2} << 20;
 struct ThreadMemory {
   explicit ThreadMemory(int64_t width)
       : floats(static_cast<size_t>(
-            kMaxAttentionRows * (width + kernels::kSumLanes) +
-            kernels::kMaxRunRows * (kernels::kKeysPerTile + 1) +
-            2 * AttentionStateFloats(kMaxAttentionRows, width))) {
+            kMaxAttentionRows * (width + kernels::kSumLanes + 1) +
+            kernels::kMaxRunRows * (kernels::kKeysPerTile + 2) +
+            2 * AttentionStateFloats(kMaxAttentionRows, width))),
+        shorts(
+            static_cast<size_t>(kMaxAttentionRows * width +
+                                kernels::kMaxRunRows * kernels::kKeysPerTile)) {
     float* next = floats.data();
     const auto take = [&next](int64_t count) {
       return std::exchange(next, next + count);
@@ -34,7 +37,11 @@ struct ThreadMemory {
     workspace = {.q = take(kMaxAttentionRows * width),
                  .scores = take(kernels::kMaxRunRows * kernels::kKeysPerTile),
                  .factors = take(kernels::kMaxRunRows),
-                 .sums = take(kMaxAttentionRows * kernels::kSumLanes)};
+                 .sums = take(kMaxAttentionRows * kernels::kSumLanes),
+                 .integer_q = shorts.data(),
+                 .q_scales = take(kMaxAttentionRows),
+                 .weights = shorts.data() + kMaxAttentionRows * width,
+                 .weight_scales = take(kernels::kMaxRunRows)};
     float* states = next;
     part = AttentionStateAt(states, kMaxAttentionRows);
     total = AttentionStateAt(
@@ -43,6 +50,7 @@ struct ThreadMemory {
   }
 
   AlignedBuffer<float> floats;
+  AlignedBuffer<int16_t> shorts;
   kernels::AttentionWorkspace workspace;
   AttentionState part;
   AttentionState total;
@@ -89,7 +97,7 @@ namespace {
 // One unit from its first key to its results.
 void RunUnit(const AttentionUnit& unit, ThreadMemory& thread, float* dst,
              int64_t dst_row_stride) {
-  kernels::ScaleQueries(unit.rows, thread.workspace);
+  kernels::PrepareQueries(unit.rows, thread.workspace);
   kernels::AttendPart(unit.rows, unit.first_part, thread.workspace,
                       thread.total);
   for (int64_t part = 1; part < unit.num_parts; ++part) {
@@ -123,6 +131,8 @@ void MergeUnit(const AttentionUnit& unit, float* partials, float* dst,
 void CheckInputs(const AttentionInputs& inputs, int64_t width) {
   const KvLayout& layout = inputs.layout;
   CHECK_EQ(layout.width(), width);
+  CHECK(layout.dtype == KvCacheDtype::kF32 ||
+        layout.head_dim <= KvLayout::kMaxIntegerHeadDim);
   CHECK_EQ(layout.block_size % KvLayout::kPositionsPerLine, 0);
   CHECK_EQ(inputs.num_attention_heads % layout.num_key_value_heads, 0);
   for (const AttentionSequence& sequence : inputs.sequences) {
@@ -160,7 +170,7 @@ void Attention(ThreadTeam& team, const AttentionInputs& inputs,
       RunUnit(unit, thread, unit_dst, dst_row_stride);
       return;
     }
-    kernels::ScaleQueries(unit.rows, thread.workspace);
+    kernels::PrepareQueries(unit.rows, thread.workspace);
     kernels::AttendPart(unit.rows, unit.first_part + task.part,
                         thread.workspace,
                         PartialState(unit, task.part, memory.partials));

@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_OPS_ATTENTION_H_
 #define HEADRACE_ENGINE_OPS_ATTENTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,8 +33,8 @@ struct AttentionInputs {
   // Position j is visible from i >= j only when i - j < sliding_window.
   std::optional<int64_t> sliding_window;
   std::span<const AttentionSequence> sequences;
-  const float* kv = nullptr;  // keys and values of the layer
-  KvLayout layout;            // of kv; says head_dim, num_key_value_heads
+  const std::byte* kv = nullptr;  // keys and values of the layer
+  KvLayout layout;  // of kv; says head_dim, num_key_value_heads, dtype
 };
 
 // Working memory of Attention(), allocated once per engine.

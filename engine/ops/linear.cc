@@ -68,39 +68,58 @@ class RunOfPanels {
         num_panels,
         std::max<int64_t>(
             1, kTasksPerThread * context_.team().num_threads() / row_blocks));
-    context_.team().ParallelFor(
-        row_blocks * splits, [&](int64_t task, int thread_index) {
-          const int64_t split = task / row_blocks;
-          const int64_t row = task % row_blocks * block_rows;
-          const int64_t rows = std::min(block_rows, num_rows_ - row);
-          const Scratch scratch(context_.scratch(thread_index));
-          for (int64_t p = num_panels * split / splits;
-               p < num_panels * (split + 1) / splits; ++p) {
-            MultiplyPanelRows(p, row, rows, scratch);
-            CopyOut(p, rows, scratch.tile, dst + row * ld_dst, ld_dst);
-          }
-        });
+    context_.team().ParallelFor(row_blocks * splits, [&](int64_t task,
+                                                         int thread_index) {
+      const int64_t split = task / row_blocks;
+      const int64_t row = task % row_blocks * block_rows;
+      const int64_t rows = std::min(block_rows, num_rows_ - row);
+      const Scratch scratch(context_.scratch(thread_index));
+      for (int64_t p = num_panels * split / splits;
+           p < num_panels * (split + 1) / splits; ++p) {
+        MultiplyPanelRows(p, {row, rows}, scratch, dst + row * ld_dst, ld_dst);
+      }
+    });
   }
 
  private:
-  // scratch.tile = rows [row, row + rows) times panel p.
-  void MultiplyPanelRows(int64_t p, int64_t row, int64_t rows,
-                         const Scratch& scratch) const {
+  struct Rows {
+    int64_t first;
+    int64_t count;
+  };
+
+  // dst = the rows times panel p, in its columns.
+  void MultiplyPanelRows(int64_t p, Rows rows, const Scratch& scratch,
+                         float* dst, int64_t ld_dst) const {
     const Panel panel = panels_.panel(p);
     if (quantized_ != nullptr) {
-      const int64_t groups = panel.in / kGroupSize;
-      kernels::MultiplyPanelFast({.panel = panel,
-                                  .src = quantized_->groups() + row * groups,
-                                  .num_rows = rows,
-                                  .dst = scratch.tile,
-                                  .ld_dst = kPanelColumns,
-                                  .scratch = scratch.unpacked});
-    } else if (rows <= kMaxDirectRows) {
-      kernels::MultiplyPanel(panel, src_ + row * panel.in, rows, scratch.tile,
+      MultiplyQuantized(p, rows, scratch, dst, ld_dst);
+      return;
+    }
+    const float* src = src_ + rows.first * panel.in;
+    if (rows.count <= kMaxDirectRows) {
+      kernels::MultiplyPanel(panel, src, rows.count, scratch.tile,
                              kPanelColumns);
     } else {
-      MultiplyExpanded(panel, src_ + row * panel.in, rows, scratch);
+      MultiplyExpanded(panel, src, rows.count, scratch);
     }
+    CopyOut(p, rows.count, scratch.tile, dst, ld_dst);
+  }
+
+  void MultiplyQuantized(int64_t p, Rows rows, const Scratch& scratch,
+                         float* dst, int64_t ld_dst) const {
+    const Panel panel = panels_.panel(p);
+    // A last panel with padded columns goes through the scratch.
+    const bool direct = (p + 1) * kPanelColumns <= panels_.out;
+    kernels::MultiplyPanelFast(
+        {.panel = panel,
+         .src = quantized_->groups() + rows.first * (panel.in / kGroupSize),
+         .num_rows = rows.count,
+         .sums = scratch.tile,
+         .dst = direct ? dst + panels_.first_column + p * kPanelColumns
+                       : scratch.tile,
+         .ld_dst = direct ? ld_dst : kPanelColumns,
+         .scratch = scratch.unpacked});
+    if (!direct) CopyOut(p, rows.count, scratch.tile, dst, ld_dst);
   }
 
   void MultiplyExpanded(const Panel& panel, const float* src, int64_t rows,

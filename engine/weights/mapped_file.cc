@@ -60,6 +60,12 @@ MappedFile::~MappedFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+void MappedFile::ReleasePages() const {
+  if (bytes_.empty()) return;
+  // A hint; failure is harmless.
+  madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+}
+
 absl::Status MappedFile::CheckUnchanged() const {
   struct stat now{};
   if (fstat(fd_, &now) != 0) {

@@ -37,6 +37,10 @@ class MappedFile {
   // The part of the path after its last slash: how messages call the file.
   const std::string& name() const { return name_; }
 
+  // Gives pages that were read back to the system, which reads them again when
+  // they are looked at: what is kept elsewhere does not take memory twice.
+  void ReleasePages() const;
+
   // ABORTED when size or modification time differ from those at Open().
   absl::Status CheckUnchanged() const;
 

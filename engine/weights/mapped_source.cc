@@ -42,6 +42,9 @@ class MappedSource final : public WeightSource {
   const std::vector<std::string>& warnings() const override {
     return parts_.warnings;
   }
+  void ReleasePages() const override {
+    for (const MappedFile& file : parts_.files) file.ReleasePages();
+  }
 
  private:
   // A safetensors header of odd length puts every float at an odd address;

@@ -88,6 +88,7 @@ v1::Header MakeHeader(const v1::GenerateRequest& proto, const Request& request,
   header.set_numerics(ToProto(model.numerics));
   header.set_compute_dtype(model.numerics == Numerics::kExact ? "f32" : "int8");
   header.set_residual_dtype("f32");
+  header.set_kv_cache_dtype(std::string(LayoutOf(model.kv_cache_dtype).name));
   header.set_wire_dtype(ToProto(request.delivery.dtype));
   FillHooks(request, *header.mutable_hooks());
   const CaptureEstimate estimate = EstimateCapture(request);

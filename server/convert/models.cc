@@ -48,6 +48,7 @@ v1::Model DescribeModel(const ServingContext& context) {
   proto.set_numerics(ToProto(model.numerics));
   proto.set_weight_format(model.weight_format);
   proto.set_weight_dtype(model.weight_dtype);
+  proto.set_kv_cache_dtype(std::string(LayoutOf(model.kv_cache_dtype).name));
   proto.set_weights_sha256(model.weights_sha256);
   proto.set_weight_bytes(model.weight_bytes);
   proto.set_parameter_count(model.parameter_count);

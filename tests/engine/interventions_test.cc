@@ -121,8 +121,11 @@ TEST_P(InterventionsTest, EqualKeysGiveTheMeanOfTheValues) {
       for (int64_t p = 0; p < 4; ++p) {
         mean += test.rows.at(HookPoint::kV, 1, p)[v] / 4;
       }
-      // Four products and sums in float32.
-      EXPECT_NEAR(z[i], mean, 1e-6 * (1 + std::abs(mean)));
+      // Four products and sums in float32; values as integers are off by half a
+      // step of 1 / 2896 of the greatest of a head, which is below 4 here.
+      const bool integers =
+          engine_->model().kv_cache_dtype != KvCacheDtype::kF32;
+      EXPECT_NEAR(z[i], mean, integers ? 1e-3 : 1e-6 * (1 + std::abs(mean)));
     }
   }
 }

@@ -91,16 +91,12 @@ def test_unary_replies_and_requests_beyond_4_mib_are_refused_with_their_size(smo
     assert smollm2.tokenize("ok")
 
 
-def test_requests_whose_deadline_passed_in_the_queue_are_not_computed(stories_path, start):
+def test_requests_whose_deadline_passed_in_the_queue_are_not_computed(smollm2_path, start):
     # tensorflow/serving#1265, triton-inference-server/server#6920
-    with start(stories_path, "--numerics", "exact", "--max_num_seqs", "1", "--max_queue", "100",
+    with start(smollm2_path, "--numerics", "exact", "--max_num_seqs", "1", "--max_queue", "100",
                metrics=True) as address, headrace.Client(address) as client:
-        # Holds the only slot for as long as nobody reads it.
-        capture = activations_pb2.CaptureSpec(
-            hooks=[activations_pb2.HookSelector(hook=activations_pb2.HOOK_POINT_LOGITS),
-                   activations_pb2.HookSelector(hook=activations_pb2.HOOK_POINT_RESID_POST)],
-            rows=activations_pb2.RowSelector(generated=activations_pb2.PhaseRows(all=True)))
-        busy = client.generate([1], ignore_eos=True, max_tokens=500, capture=capture)
+        # Holds the only slot: it takes a minute at the very least, and is closed below.
+        busy = client.generate([1], ignore_eos=True, max_tokens=8000)
         next(busy)
         assert eventually(lambda: address.metric("headrace_num_requests_running") == 1)
         prompt_tokens = address.metric("headrace_prompt_tokens_total")
@@ -116,3 +112,16 @@ def test_requests_whose_deadline_passed_in_the_queue_are_not_computed(stories_pa
         # Of `busy`, already counted, and of the last request.
         assert address.metric("headrace_prompt_tokens_total") <= prompt_tokens + 1
         assert address.becomes_idle()
+
+
+def test_weights_take_memory_once(smollm2, smollm2_address, smollm2_path):
+    # Packed, they are read from the file no more, but for rows of the embedding.
+    assert smollm2.generate_text("Hello", max_tokens=4)
+    mapped = 0
+    inside = False
+    for line in pathlib.Path(f"/proc/{smollm2_address.pid}/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            inside = line.endswith(smollm2_path.name)
+        elif inside and line.startswith("Rss:"):
+            mapped += int(line.split()[1]) << 10
+    assert 0 < mapped < smollm2_path.stat().st_size / 8

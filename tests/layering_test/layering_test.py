@@ -14,7 +14,7 @@ import unittest
 STATUS = "engine/base/status_macros.h"
 # What the engine shows: these headers and all of the engine that they include.
 ENGINE_DOORS = (
-    "engine/engine.h", "engine/batch.h",
+    "engine/engine.h", "engine/batch.h", "engine/numerics_options.h",
     # To work with what the engine hands out and takes: text, rows, JSON.
     "engine/tokenizer/detokenizer.h", "engine/tokenizer/stop_matcher.h",
     "engine/tensor/half.h", "engine/weights/json_document.h", STATUS,

@@ -12,71 +12,16 @@
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/attention_kernel.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Comes after foreach_target.h.
-#include "engine/ops/kernels/attention_scores-inl.h"
+#include "engine/ops/kernels/attention_floats-inl.h"
+#include "engine/ops/kernels/attention_part-inl.h"
+#include "engine/ops/kernels/attention_softmax-inl.h"
 #include "engine/ops/kernels/attention_tile-inl.h"
-#include "engine/ops/kernels/attention_values-inl.h"
 #include "engine/ops/kernels/sum_of_lanes.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels {
 namespace HWY_NAMESPACE {
-
-// The tiles of a part.
-struct TileRun {
-  Tile tiles[kTilesPerPart];
-  int64_t num_tiles = 0;
-};
-
-// Finds the tiles that hold keys [begin, end).
-HWY_INLINE TileRun LocateTiles(const AttentionRows& rows, int64_t begin,
-                               int64_t end) {
-  TileRun run;
-  for (int64_t first_key = begin / kKeysPerTile * kKeysPerTile; first_key < end;
-       first_key += kKeysPerTile) {
-    run.tiles[run.num_tiles++] =
-        LocateTile(rows, first_key,
-                   {std::max<int64_t>(0, begin - first_key),
-                    std::min(kKeysPerTile, end - first_key)});
-  }
-  return run;
-}
-
-// For few rows: all scores, then all exponentials, then all values, so that
-// keys and values are each read in one long run.
-HWY_INLINE void AttendStreaming(const AttentionRows& rows, const TileRun& run,
-                                AttentionWorkspace workspace,
-                                AttentionState state) {
-  const auto scores_of = [&](int64_t tile) {
-    return TileScores{
-        .scores = workspace.scores + tile * rows.num_rows() * kKeysPerTile,
-        .factors = workspace.factors + tile * rows.num_rows()};
-  };
-  for (int64_t t = 0; t < run.num_tiles; ++t) {
-    ScoreTile(rows, run.tiles[t], workspace.q, scores_of(t).scores);
-  }
-  for (int64_t t = 0; t < run.num_tiles; ++t) {
-    ExponentiateTile(rows, run.tiles[t], scores_of(t), workspace.sums,
-                     state.max);
-  }
-  for (int64_t t = 0; t < run.num_tiles; ++t) {
-    AddTileValues(rows, run.tiles[t], scores_of(t), state.out);
-  }
-}
-
-// For many rows: tile by tile, so that keys and values are read from memory
-// once and from the nearest cache thereafter.
-HWY_INLINE void AttendTileByTile(const AttentionRows& rows, const TileRun& run,
-                                 AttentionWorkspace workspace,
-                                 AttentionState state) {
-  const TileScores scores = {.scores = workspace.scores,
-                             .factors = workspace.factors};
-  for (int64_t t = 0; t < run.num_tiles; ++t) {
-    ScoreTile(rows, run.tiles[t], workspace.q, scores.scores);
-    ExponentiateTile(rows, run.tiles[t], scores, workspace.sums, state.max);
-    AddTileValues(rows, run.tiles[t], scores, state.out);
-  }
-}
 
 void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
   const int64_t token_floats = rows.num_heads * rows.head_dim();
@@ -87,25 +32,9 @@ void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
   }
 }
 
-void AttendPart(const AttentionRows& rows, int64_t part,
-                AttentionWorkspace workspace, AttentionState part_state) {
-  const int64_t num_rows = rows.num_rows();
-  std::fill_n(part_state.max, num_rows, -FLT_MAX);
-  std::fill_n(part_state.out, num_rows * rows.width(), 0.0f);
-  std::fill_n(workspace.sums, num_rows * kSumLanes, 0.0f);
-  const int64_t begin =
-      std::max(part * kKeysPerPart, rows.first_position - rows.window + 1);
-  const int64_t end = std::min((part + 1) * kKeysPerPart,
-                               rows.first_position + rows.num_tokens);
-  const TileRun run = LocateTiles(rows, begin, end);
-  if (IsStreaming(rows)) {
-    AttendStreaming(rows, run, workspace, part_state);
-  } else {
-    AttendTileByTile(rows, run, workspace, part_state);
-  }
-  for (int64_t row = 0; row < num_rows; ++row) {
-    part_state.sum[row] = SumOfLanes(workspace.sums + row * kSumLanes);
-  }
+void AttendFloatPart(const AttentionRows& rows, int64_t part,
+                     AttentionWorkspace workspace, AttentionState part_state) {
+  AttendPartAs<FloatKv>(rows, part, workspace, part_state);
 }
 
 void MergePart(const AttentionRows& rows, AttentionState part_state,
@@ -156,16 +85,24 @@ HWY_AFTER_NAMESPACE();
 namespace headrace::kernels {
 
 HWY_EXPORT(ScaleQueries);
-HWY_EXPORT(AttendPart);
+HWY_EXPORT(AttendFloatPart);
 HWY_EXPORT(MergePart);
 HWY_EXPORT(FinishRows);
 
-void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
-  HWY_DYNAMIC_DISPATCH(ScaleQueries)(rows, workspace);
+void PrepareQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
+  if (rows.layout.dtype == KvCacheDtype::kF32) {
+    HWY_DYNAMIC_DISPATCH(ScaleQueries)(rows, workspace);
+  } else {
+    QuantizeQueries(rows, workspace);
+  }
 }
 void AttendPart(const AttentionRows& rows, int64_t part,
                 AttentionWorkspace workspace, AttentionState part_state) {
-  HWY_DYNAMIC_DISPATCH(AttendPart)(rows, part, workspace, part_state);
+  if (rows.layout.dtype == KvCacheDtype::kF32) {
+    HWY_DYNAMIC_DISPATCH(AttendFloatPart)(rows, part, workspace, part_state);
+  } else {
+    AttendIntegerPart(rows, part, workspace, part_state);
+  }
 }
 void MergePart(const AttentionRows& rows, AttentionState part_state,
                AttentionState total) {

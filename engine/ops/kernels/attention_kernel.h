@@ -4,6 +4,7 @@
 #define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_KERNEL_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/tensor/kv_layout.h"
@@ -35,7 +36,7 @@ struct AttentionRows {
   int64_t first_position = 0;  // of the first token
   int64_t window = 0;          // visible positions, the row's own included
   const int32_t* block_table = nullptr;
-  const float* kv = nullptr;  // of the layer
+  const std::byte* kv = nullptr;  // of the layer
   KvLayout layout;
   int64_t kv_head = 0;
 
@@ -55,19 +56,29 @@ struct AttentionState {
 
 // Memory that one call of AttendPart works in; 64-byte aligned.
 struct AttentionWorkspace {
-  float* q = nullptr;        // [kMaxAttentionRows, head_dim]
+  float* q = nullptr;        // [kMaxAttentionRows, width]
   float* scores = nullptr;   // [kMaxRunRows, kKeysPerTile]
   float* factors = nullptr;  // [kMaxRunRows]
   float* sums = nullptr;     // [kMaxAttentionRows, kSumLanes]
+  // For keys and values that are integers:
+  int16_t* integer_q = nullptr;    // [kMaxAttentionRows, width]
+  float* q_scales = nullptr;       // [kMaxAttentionRows]
+  int16_t* weights = nullptr;      // [kMaxRunRows, kKeysPerTile]
+  float* weight_scales = nullptr;  // [kMaxRunRows]
 };
 
-// Copies the queries, times the scale.
-void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace);
+// Copies the queries, times the scale, as AttendPart takes them.
+void PrepareQueries(const AttentionRows& rows, AttentionWorkspace workspace);
 
-// Attends from the scaled queries to positions [part * kKeysPerPart,
+// Attends from the prepared queries to positions [part * kKeysPerPart,
 // (part + 1) * kKeysPerPart) and fills in every row of `part_state`.
 void AttendPart(const AttentionRows& rows, int64_t part,
                 AttentionWorkspace workspace, AttentionState part_state);
+
+// The two above for keys and values that are integers, which they call.
+void QuantizeQueries(const AttentionRows& rows, AttentionWorkspace workspace);
+void AttendIntegerPart(const AttentionRows& rows, int64_t part,
+                       AttentionWorkspace workspace, AttentionState part_state);
 
 // Merges a later part into `total`, row by row.
 void MergePart(const AttentionRows& rows, AttentionState part_state,

@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/ops/kernels/attention_kernel.h"
@@ -56,14 +57,16 @@ HWY_INLINE bool IsStreaming(const AttentionRows& rows) {
 
 // What becomes of a tile.
 struct TileScores {
-  float* scores;   // [rows, kKeysPerTile]; later their exponentials
-  float* factors;  // [rows], of what was added up before
+  float* scores;         // [rows, kKeysPerTile]; later their exponentials
+  float* factors;        // [rows], of what was added up before
+  int16_t* weights;      // [rows, kKeysPerTile], of the values, if integers
+  float* weight_scales;  // [rows]
 };
 
 struct Tile {
   int64_t first_key;
-  const float* keys[kLinesPerTile];    // [width, 16]
-  const float* values[kLinesPerTile];  // [16, width]
+  const std::byte* keys[kLinesPerTile];  // lines, as KvLayout describes them
+  const std::byte* values[kLinesPerTile];
 };
 
 // Finds the lines that hold `keys` of the tile; no others may be read.
@@ -75,7 +78,7 @@ HWY_INLINE Tile LocateTile(const AttentionRows& rows, int64_t first_key,
     const int64_t position = first_key + line * kLine;
     const int64_t block = rows.block_table[position / layout.block_size];
     tile.keys[line] = rows.kv + layout.keys_offset(block, rows.kv_head) +
-                      position % layout.block_size * layout.width();
+                      layout.line_offset(position);
     tile.values[line] = tile.keys[line] + layout.values_offset();
   }
   return tile;

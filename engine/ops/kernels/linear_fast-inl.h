@@ -170,9 +170,9 @@ struct FastTile {
   const QuantizedGroup* src = nullptr;  // [rows, src_stride], same group
   int64_t src_stride = 0;
   int64_t num_groups = 0;
-  float* dst = nullptr;  // [rows, ld_dst]
+  const float* sums = nullptr;  // [rows, 64], what to start from; null: 0
+  float* dst = nullptr;         // [rows, ld_dst]
   int64_t ld_dst = 0;
-  bool accumulate = false;
   // This tile's share of the weights that come next: fetched meanwhile.
   const std::byte* next = nullptr;
   const std::byte* next_end = nullptr;
@@ -269,8 +269,8 @@ void MultiplyTile(const FastTile& tile) {
     FloatVector sums[kRows][kVectors];
     Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
       Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-        const float* out = tile.dst + r * tile.ld_dst + column + v * kLanes;
-        sums[r][v] = tile.accumulate ? hn::LoadU(d, out) : hn::Zero(d);
+        const float* from = tile.sums + r * kPanelColumns + column + v * kLanes;
+        sums[r][v] = tile.sums != nullptr ? hn::LoadU(d, from) : hn::Zero(d);
       });
     });
     for (int64_t g = 0; g < tile.num_groups; ++g) {
@@ -317,6 +317,7 @@ void MultiplyTiles(FastTile tile, int64_t num_rows) {
     const int64_t rows = (num_rows + tiles - 1) / tiles;
     MultiplyTileOf<kFormat, Group, kTileRows>(tile, rows);
     tile.src += rows * tile.src_stride;
+    if (tile.sums != nullptr) tile.sums += rows * kPanelColumns;
     tile.dst += rows * tile.ld_dst;
     tile.next += share;
     if (tile.next >= tile.next_end) tile.next_lines = 0;
@@ -328,15 +329,17 @@ template <QuantizedFormat kFormat>
 void MultiplyPanelAs(const FastProduct& product) {
   static_assert(kChunkGroups % kFormat.groups_per_block == 0);
   const int64_t num_groups = product.panel.in / kGroupSize;
-  FastTile tile = {
-      .src_stride = num_groups, .dst = product.dst, .ld_dst = product.ld_dst};
+  FastTile tile = {.src_stride = num_groups};
   const bool unpack = product.num_rows > MaxDirectRows(kFormat);
   const int64_t chunk =
       product.num_rows <= kTileRows ? num_groups : kChunkGroups;
   for (int64_t g = 0; g < num_groups; g += chunk) {
     tile.src = product.src + g;
     tile.num_groups = std::min(chunk, num_groups - g);
-    tile.accumulate = g > 0;
+    tile.sums = g > 0 ? product.sums : nullptr;
+    const bool last = g + chunk >= num_groups;
+    tile.dst = last ? product.dst : product.sums;
+    tile.ld_dst = last ? product.ld_dst : kPanelColumns;
     tile.weights = product.panel.data + BlockOffset(kFormat, g);
     tile.next = tile.weights + BlockOffset(kFormat, tile.num_groups);
     tile.next_end = tile.next + BlockOffset(kFormat, chunk);

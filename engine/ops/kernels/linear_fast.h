@@ -18,7 +18,8 @@ struct FastProduct {
   Panel panel;
   const QuantizedGroup* src = nullptr;  // [num_rows, panel.in / 32]
   int64_t num_rows = 0;
-  float* dst = nullptr;  // [num_rows, ld_dst], 64 columns are written
+  float* sums = nullptr;  // [num_rows, 64], for what is not finished
+  float* dst = nullptr;   // [num_rows, ld_dst], 64 columns are written
   int64_t ld_dst = 0;
   std::byte* scratch = nullptr;  // kFastScratchBytes
 };

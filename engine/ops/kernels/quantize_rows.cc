@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/quantize_rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Comes after foreach_target.h.
+#include "engine/ops/kernels/rounding-inl.h"
 #include "engine/ops/kernels/unroll-inl.h"
 #include "hwy/highway.h"
 
@@ -16,14 +17,15 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bit patterns of magnitudes order like the magnitudes, NaNs last.
-constexpr int32_t kMagnitudeBits = 0x7FFFFFFF;
-constexpr int32_t kSmallestBits = 0x0D800000;  // 2^-100
-constexpr int32_t kInfinityBits = 0x7F800000;
-// Adding 1.5 * 2^23 leaves the integer nearest to x, ties to even, in the low
-// bits of the sum, for |x| < 2^22.
-constexpr float kRounder = 12582912.0f;
-constexpr int32_t kRounderBits = 0x4B400000;
+// The sum of 16 signed bytes.
+HWY_INLINE int32_t SumOfHalf(const uint8_t* bytes) {
+  const hn::Full128<uint8_t> d;
+  const hn::Repartition<uint64_t, hn::Full128<uint8_t>> d64;
+  // Sums of eight are those of unsigned bytes: each is 128 too much.
+  const auto sums =
+      hn::SumsOf8(hn::Xor(hn::LoadU(d, bytes), hn::Set(d, uint8_t{128})));
+  return static_cast<int32_t>(hn::ReduceSum(d64, sums)) - 16 * 128;
+}
 
 void QuantizeGroup(const float* src, QuantizedGroup& dst) {
   using Floats = hn::CappedTag<float, 16>;
@@ -36,8 +38,7 @@ void QuantizeGroup(const float* src, QuantizedGroup& dst) {
   auto most = hn::Zero(di);
   Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
     x[v] = hn::LoadU(d, src + v * kLanes);
-    most = hn::Max(most,
-                   hn::And(hn::BitCast(di, x[v]), hn::Set(di, kMagnitudeBits)));
+    most = hn::Max(most, MagnitudeBits(d, x[v]));
   });
   const int32_t absmax_bits = hn::ReduceMax(di, most);
   const float absmax = std::bit_cast<float>(absmax_bits);
@@ -49,19 +50,17 @@ void QuantizeGroup(const float* src, QuantizedGroup& dst) {
     return;
   }
 
-  const auto inverse = hn::Set(d, 127.0f / absmax);
-  hn::Vec<decltype(di)> sums[2] = {hn::Zero(di), hn::Zero(di)};  // by half
+  const auto factor = hn::Set(d, 127.0f / absmax);
+  const hn::RebindToUnsigned<Floats> du;
+  const hn::Rebind<uint8_t, Floats> du8;
+  auto* values = reinterpret_cast<uint8_t*>(dst.values);
   Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-    const auto rounded =
-        hn::BitCast(di, hn::Add(hn::Mul(x[v], inverse), hn::Set(d, kRounder)));
-    const auto q = hn::Sub(rounded, hn::Set(di, kRounderBits));
-    constexpr int kHalf = v / (kVectors / 2);
-    sums[kHalf] = hn::Add(sums[kHalf], q);
-    const hn::Rebind<int8_t, Floats> di8;
-    hn::StoreU(hn::DemoteTo(di8, q), di8, dst.values + v * kLanes);
+    // The integer is in the low bits.
+    hn::StoreU(hn::TruncateTo(du8, hn::BitCast(du, Rounded(d, x[v], factor))),
+               du8, values + v * kLanes);
   });
-  const int32_t half_sum = hn::ReduceSum(di, sums[0]);
-  const int32_t sum = half_sum + hn::ReduceSum(di, sums[1]);
+  const int32_t half_sum = SumOfHalf(values);
+  const int32_t sum = half_sum + SumOfHalf(values + kGroupSize / 2);
   dst.scaled_sum = dst.scale * static_cast<float>(sum);
   dst.negative_sum = -sum;
   dst.negative_half_sum = -half_sum;

@@ -24,6 +24,7 @@
 #include "engine/kv_cache/paged_kv_storage.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/kv_rows.h"
 #include "engine/ops/rms_norm.h"
 #include "tests/benchmarks/linear/roofs.h"
 
@@ -40,6 +41,7 @@ struct AttentionShape {
   int64_t num_key_value_heads;
   int64_t head_dim;
   int threads;
+  KvCacheDtype dtype = KvCacheDtype::kF32;
 };
 
 struct Machine {
@@ -92,11 +94,13 @@ void Report(benchmark::State& state, Machine& machine, Roof roof, double work,
 // Layers of equal caches, all filled, used in turn.
 class Caches {
  public:
-  explicit Caches(const AttentionShape& s) : blocks_((s.context + 15) / 16) {
+  Caches(ThreadTeam& team, const AttentionShape& s)
+      : blocks_((s.context + 15) / 16) {
     KvShape shape = {.num_layers = 1,
                      .num_key_value_heads = s.num_key_value_heads,
                      .head_dim = s.head_dim,
-                     .block_size = 16};
+                     .block_size = 16,
+                     .dtype = s.dtype};
     const int64_t num_blocks = s.num_sequences * blocks_;
     shape.num_layers = std::max<int64_t>(
         1, kCacheBytes / (PagedKvStorage::BytesPerBlock(shape) * num_blocks));
@@ -109,13 +113,15 @@ class Caches {
     const std::vector<float> rows = SomeFloats(s.context * width);
     for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
       for (int64_t sequence = 0; sequence < s.num_sequences; ++sequence) {
-        storage_->WriteRows(layer, {.k = rows.data(),
-                                    .v = rows.data(),
-                                    .k_row_stride = width,
-                                    .v_row_stride = width,
-                                    .num_rows = s.context,
-                                    .first_position = 0,
-                                    .block_table = TableOf(sequence)});
+        StoreKeysAndValues(team, storage_->layout(),
+                           {.k = rows.data(),
+                            .v = rows.data(),
+                            .k_row_stride = width,
+                            .v_row_stride = width,
+                            .num_rows = s.context,
+                            .first_position = 0,
+                            .block_table = TableOf(sequence)},
+                           storage_->layer(layer));
       }
     }
   }
@@ -125,7 +131,7 @@ class Caches {
                                      static_cast<size_t>(blocks_));
   }
 
-  const float* Next() {
+  const std::byte* Next() {
     layer_ = (layer_ + 1) % num_layers_;
     return storage_->layer(layer_);
   }
@@ -141,7 +147,7 @@ class Caches {
 
 void BM_Attention(benchmark::State& state, const AttentionShape& s) {
   Machine& machine = MachineOf(s.threads);
-  Caches caches(s);
+  Caches caches(machine.team, s);
   std::vector<AttentionSequence> sequences;
   for (int64_t i = 0; i < s.num_sequences; ++i) {
     sequences.push_back({.first_row = i * s.num_rows,
@@ -167,7 +173,7 @@ void BM_Attention(benchmark::State& state, const AttentionShape& s) {
   const auto sequence_count = static_cast<double>(s.num_sequences);
   if (s.num_rows == 1) {
     const double bytes =
-        sequence_count * sizeof(float) * 2 *
+        sequence_count * static_cast<double>(LayoutOf(s.dtype).bytes) * 2 *
         static_cast<double>(s.context * s.num_key_value_heads * s.head_dim);
     Report(state, machine, Roof::kRead, bytes, call);
   } else {
@@ -202,21 +208,29 @@ void BM_Elementwise(benchmark::State& state, int64_t rows, int threads) {
          static_cast<double>(rows * width) * 5 * sizeof(float), call);
 }
 
+void RegisterOne(const std::string& kind, const AttentionShape& s,
+                 int64_t iterations) {
+  const std::string name = kind + "/rows:" + std::to_string(s.num_rows) +
+                           "/context:" + std::to_string(s.context) +
+                           "/sequences:" + std::to_string(s.num_sequences) +
+                           "/heads:" + std::to_string(s.num_attention_heads) +
+                           ":" + std::to_string(s.num_key_value_heads) +
+                           "/head_dim:" + std::to_string(s.head_dim) +
+                           "/threads:" + std::to_string(s.threads);
+  benchmark::RegisterBenchmark(
+      name.c_str(), [s](benchmark::State& state) { BM_Attention(state, s); })
+      ->UseManualTime()
+      ->Iterations(iterations)
+      ->Unit(benchmark::kMicrosecond);
+}
+
 void Register(const std::string& kind, AttentionShape s, int64_t iterations) {
-  for (const int threads : {1, 2}) {
-    s.threads = threads;
-    const std::string name = kind + "/rows:" + std::to_string(s.num_rows) +
-                             "/context:" + std::to_string(s.context) +
-                             "/sequences:" + std::to_string(s.num_sequences) +
-                             "/heads:" + std::to_string(s.num_attention_heads) +
-                             ":" + std::to_string(s.num_key_value_heads) +
-                             "/head_dim:" + std::to_string(s.head_dim) +
-                             "/threads:" + std::to_string(threads);
-    benchmark::RegisterBenchmark(
-        name.c_str(), [s](benchmark::State& state) { BM_Attention(state, s); })
-        ->UseManualTime()
-        ->Iterations(iterations)
-        ->Unit(benchmark::kMicrosecond);
+  for (const KvCacheDtypeLayout& layout : kKvCacheDtypes) {
+    s.dtype = layout.dtype;
+    for (const int threads : {1, 2}) {
+      s.threads = threads;
+      RegisterOne(kind + "/" + std::string(layout.name), s, iterations);
+    }
   }
 }
 

@@ -5,6 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "engine/ops/kv_rows.h"
+
 namespace headrace::testing {
 namespace {
 
@@ -28,7 +30,8 @@ AttentionHarness::AttentionHarness(std::vector<const AttentionCase*> cases,
                    {.num_layers = 1,
                     .num_key_value_heads = cases_[0]->num_key_value_heads,
                     .head_dim = cases_[0]->head_dim,
-                    .block_size = block_size},
+                    .block_size = block_size,
+                    .dtype = cases_[0]->dtype},
                    BlocksOfAll(cases_, block_size))
                    .value()) {
   std::vector<int32_t> blocks(static_cast<size_t>(storage_.num_blocks()));
@@ -52,13 +55,15 @@ void AttentionHarness::Step(ThreadTeam& team,
   std::vector<AttentionSequence> sequences;
   for (const Slice& slice : slices) {
     const AttentionCase& c = *cases_[slice.sequence];
-    storage_.WriteRows(0, {.k = c.k.data() + slice.begin * kv_width,
-                           .v = c.v.data() + slice.begin * kv_width,
-                           .k_row_stride = kv_width,
-                           .v_row_stride = kv_width,
-                           .num_rows = slice.end - slice.begin,
-                           .first_position = slice.begin,
-                           .block_table = block_tables_[slice.sequence]});
+    StoreKeysAndValues(team, storage_.layout(),
+                       {.k = c.k.data() + slice.begin * kv_width,
+                        .v = c.v.data() + slice.begin * kv_width,
+                        .k_row_stride = kv_width,
+                        .v_row_stride = kv_width,
+                        .num_rows = slice.end - slice.begin,
+                        .first_position = slice.begin,
+                        .block_table = block_tables_[slice.sequence]},
+                       storage_.layer(0));
     sequences.push_back({.first_row = static_cast<int64_t>(q.size()) / q_width,
                          .num_rows = slice.end - slice.begin,
                          .first_position = slice.begin,

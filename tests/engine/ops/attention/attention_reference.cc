@@ -60,12 +60,85 @@ struct State {
   std::vector<float> out;
 };
 
+// Numbers as integers with a common scale.
+struct Integers {
+  Integers(std::span<const float> src, float limit) {
+    float absmax = 0;
+    for (const float x : src) absmax = std::max(absmax, std::abs(x));
+    if (absmax < 0x1p-100f) {
+      values.resize(src.size());
+      return;
+    }
+    scale = absmax * (1 / limit);
+    for (const float x : src) {
+      const float scaled = x * (limit / absmax);
+      values.push_back(static_cast<int64_t>(std::nearbyint(scaled)));
+    }
+  }
+  std::vector<int64_t> values;
+  float scale = 0;
+};
+
+constexpr float kQueryLimit = 2896;
+constexpr float kWeightLimit = 11585;
+
+Integers KvIntegers(const Head& h, std::span<const float> src) {
+  return {src, h.c.dtype == KvCacheDtype::kInt16 ? kQueryLimit : 127.0f};
+}
+
+float IntegerScoreInOrder(const Head& h, int64_t key) {
+  std::vector<float> scaled;
+  for (const float q : h.q()) scaled.push_back(q * h.c.scale);
+  const Integers q(scaled, kQueryLimit);
+  const Integers k = KvIntegers(h, h.k(key));
+  int64_t dot = 0;
+  for (size_t d = 0; d < q.values.size(); ++d) {
+    dot += q.values[d] * k.values[d];
+  }
+  return static_cast<float>(dot) * (q.scale * k.scale);
+}
+
 float ScoreInOrder(const Head& h, int64_t key) {
+  if (h.c.dtype != KvCacheDtype::kF32) return IntegerScoreInOrder(h, key);
   float score = 0;
   for (size_t d = 0; d < h.q().size(); ++d) {
     score = std::fma(h.q()[d] * h.c.scale, h.k(key)[d], score);
   }
   return score;
+}
+
+struct Keys {
+  int64_t begin;
+  int64_t end;
+};
+
+// `p` are the weights of the keys of a tile.
+void AddValues(const Head& h, Keys keys, const float* p, float alpha,
+               std::vector<float>& out) {
+  const int64_t first_key = keys.begin / kTile * kTile;
+  if (h.c.dtype == KvCacheDtype::kF32) {
+    for (size_t d = 0; d < out.size(); ++d) {
+      out[d] *= alpha;
+      for (int64_t key = keys.begin; key < keys.end; ++key) {
+        out[d] = std::fma(p[key - first_key], h.v(key)[d], out[d]);
+      }
+    }
+    return;
+  }
+  std::vector<Integers> values;
+  std::vector<float> weighed;
+  for (int64_t key = keys.begin; key < keys.end; ++key) {
+    values.push_back(KvIntegers(h, h.v(key)));
+    weighed.push_back(p[key - first_key] * values.back().scale);
+  }
+  const Integers weights(weighed, kWeightLimit);
+  for (size_t d = 0; d < out.size(); ++d) {
+    int64_t dot = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      dot += weights.values[i] * values[i].values[d];
+    }
+    out[d] = std::fma(static_cast<float>(dot), weights.scale, out[d] * alpha);
+  }
 }
 
 // Keys [begin, end) of one tile; `lanes` are the 16 partial sums.
@@ -87,12 +160,7 @@ void AddTile(const Head& h, int64_t begin, int64_t end, State& state,
         (p[i] + p[i + kLanes]) + (p[i + 2 * kLanes] + p[i + 3 * kLanes]);
     lanes[i] = std::fma(lanes[i], alpha, tile_sum);
   }
-  for (size_t d = 0; d < state.out.size(); ++d) {
-    state.out[d] *= alpha;
-    for (int64_t key = begin; key < end; ++key) {
-      state.out[d] = std::fma(p[key - first_key], h.v(key)[d], state.out[d]);
-    }
-  }
+  AddValues(h, {begin, end}, p, alpha, state.out);
   state.max = max;
 }
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/tensor/kv_cache_dtype.h"
+
 namespace headrace::testing {
 
 // One sequence with all its rows, dense.
@@ -18,6 +20,7 @@ struct AttentionCase {
   int64_t head_dim = 0;
   float scale = 0;
   std::optional<int64_t> sliding_window;
+  KvCacheDtype dtype = KvCacheDtype::kF32;
   std::vector<float> q;  // [num_rows, num_attention_heads, head_dim]
   std::vector<float> k;  // [num_rows, num_key_value_heads, head_dim]
   std::vector<float> v;  // [num_rows, num_key_value_heads, head_dim]

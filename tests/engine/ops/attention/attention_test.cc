@@ -54,8 +54,9 @@ std::vector<int64_t> InterestingRows(const AttentionCase& c) {
   return rows;
 }
 
-std::string Name(const CaseShape& shape) {
-  return std::to_string(shape.num_rows) + " rows, " +
+std::string Name(const AttentionCase& shape) {
+  return std::string(LayoutOf(shape.dtype).name) + ", " +
+         std::to_string(shape.num_rows) + " rows, " +
          std::to_string(shape.num_attention_heads) + "/" +
          std::to_string(shape.num_key_value_heads) + " heads of " +
          std::to_string(shape.head_dim) + ", window " +
@@ -102,9 +103,22 @@ std::vector<CaseShape> Shapes() {
   };
 }
 
-TEST(AttentionTest, AgreesWithFloat64) {
+// The shapes, with every type of keys and values.
+std::vector<AttentionCase> Cases(uint32_t seed) {
+  std::vector<AttentionCase> cases;
   for (const CaseShape& shape : Shapes()) {
-    const AttentionCase c = testing::MakeAttentionCase(shape, 1);
+    cases.push_back(testing::MakeAttentionCase(shape, seed));
+    for (const KvCacheDtype dtype :
+         {KvCacheDtype::kInt16, KvCacheDtype::kInt8}) {
+      cases.push_back(cases.back());
+      cases.back().dtype = dtype;
+    }
+  }
+  return cases;
+}
+
+TEST(AttentionTest, AgreesWithFloat64) {
+  for (const AttentionCase& c : Cases(1)) {
     const std::vector<float> out = RunAtOnce(c);
     double worst = 0;
     for (const int64_t row : InterestingRows(c)) {
@@ -119,8 +133,16 @@ TEST(AttentionTest, AgreesWithFloat64) {
       }
     }
     // Values have deviation 1. A score of size 8 is rounded to 5e-7, and so its
-    // exponential to 5e-7 of itself.
-    EXPECT_LT(worst, 1e-6) << Name(shape);
+    // exponential to 5e-7 of itself. Integers are rounded to half a step of
+    // 1 / 2896, or 1 / 127, of the greatest of a key or value, which is about
+    // 3; a score adds up the errors of its products.
+    const double tolerance = c.dtype == KvCacheDtype::kF32     ? 1e-6
+                             : c.dtype == KvCacheDtype::kInt16 ? 3e-3
+                                                               : 5e-2;
+    EXPECT_LT(worst, tolerance) << Name(c);
+    if (c.dtype != KvCacheDtype::kF32) {
+      EXPECT_GT(worst, 1e-6) << Name(c);
+    }
   }
 }
 
@@ -128,19 +150,18 @@ TEST(AttentionTest, EqualsScalarCodeOnEveryInstructionSetWithFma) {
   for (const std::string_view isa : kernels::SupportedIsas()) {
     if (isa == "SSE4") continue;  // no fused multiply-add
     ASSERT_TRUE(kernels::CapIsa(isa).ok());
-    for (const CaseShape& shape : Shapes()) {
-      const AttentionCase c = testing::MakeAttentionCase(shape, 2);
+    for (const AttentionCase& c : Cases(2)) {
       const std::vector<float> out = RunAtOnce(c);
       // Few rows take another path through the kernels.
       ASSERT_TRUE(SameBits(out, RunInChunks(c, 1, 2, c.num_rows - 20)))
-          << Name(shape) << " on " << isa;
+          << Name(c) << " on " << isa;
       for (const int64_t row : InterestingRows(c)) {
         for (int64_t head = 0; head < c.num_attention_heads; head += 3) {
           const float* actual =
               out.data() + (row * c.num_attention_heads + head) * c.head_dim;
           ASSERT_EQ(testing::AttentionInOrder(c, row, head),
                     std::vector<float>(actual, actual + c.head_dim))
-              << Name(shape) << " on " << isa << ": row " << row << ", head "
+              << Name(c) << " on " << isa << ": row " << row << ", head "
               << head;
         }
       }
@@ -169,8 +190,7 @@ TEST(AttentionTest, WithoutFmaAgreesWithFloat64) {
 }
 
 TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {
-  for (const CaseShape& shape : Shapes()) {
-    const AttentionCase c = testing::MakeAttentionCase(shape, 4);
+  for (const AttentionCase& c : Cases(4)) {
     const std::vector<float> expected = RunAtOnce(c);
     for (const int64_t chunk : {1, 2, 3, 7, 16, 31, 64, 100, 256}) {
       // Small chunks of the last rows only, which see all parts.
@@ -178,7 +198,7 @@ TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {
       for (const int num_threads : {1, 2, 3}) {
         EXPECT_TRUE(
             SameBits(expected, RunInChunks(c, num_threads, chunk, start)))
-            << Name(shape) << ": chunks of " << chunk << ", " << num_threads
+            << Name(c) << ": chunks of " << chunk << ", " << num_threads
             << " threads";
       }
     }
@@ -221,13 +241,16 @@ TEST(AttentionTest, RowsDoNotDependOnTheBatch) {
   }
 }
 
-TEST(AttentionTest, MaskedKeysAreNotTouched) {
+class MaskedKeysTest : public ::testing::TestWithParam<KvCacheDtype> {};
+
+TEST_P(MaskedKeysTest, ChangeNothing) {
   AttentionCase c = testing::MakeAttentionCase({.num_rows = 200,
                                                 .num_attention_heads = 4,
                                                 .num_key_value_heads = 2,
                                                 .head_dim = 16,
                                                 .sliding_window = 50},
                                                6);
+  c.dtype = GetParam();
   const std::vector<float> expected = RunAtOnce(c);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const int64_t kv_width = 2 * 16;
@@ -249,6 +272,14 @@ TEST(AttentionTest, MaskedKeysAreNotTouched) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(All, MaskedKeysTest,
+                         ::testing::Values(KvCacheDtype::kF32,
+                                           KvCacheDtype::kInt16,
+                                           KvCacheDtype::kInt8),
+                         [](const auto& info) {
+                           return std::string(LayoutOf(info.param).name);
+                         });
+
 TEST(AttentionTest, ScoresFarApartDoNotOverflow) {
   AttentionCase c = testing::MakeAttentionCase({.num_rows = 1000,
                                                 .num_attention_heads = 1,
@@ -257,7 +288,10 @@ TEST(AttentionTest, ScoresFarApartDoNotOverflow) {
                                                7);
   for (float& q : c.q) q *= 1e4f;
   for (float& k : c.k) k *= 1e4f;
-  for (const float value : RunAtOnce(c)) ASSERT_TRUE(std::isfinite(value));
+  for (const KvCacheDtypeLayout& layout : kKvCacheDtypes) {
+    c.dtype = layout.dtype;
+    for (const float value : RunAtOnce(c)) ASSERT_TRUE(std::isfinite(value));
+  }
 }
 
 }  // namespace

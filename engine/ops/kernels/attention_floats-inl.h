@@ -1,18 +1,21 @@
-// Sums of the values of a tile, weighted by its exponentials.
+// Keys and values in float32.
 
 // Per-target include guard, in Highway's manner.
-#if defined(HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_) == \
+#if defined(HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_FLOATS_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
-#ifdef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
-#undef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
+#ifdef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_FLOATS_INL_H_
+#undef HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_FLOATS_INL_H_
 #else
-#define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_VALUES_INL_H_
+#define HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_FLOATS_INL_H_
 #endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/ops/kernels/attention_kernel.h"
+#include "engine/ops/kernels/attention_scores-inl.h"
+#include "engine/ops/kernels/attention_softmax-inl.h"
 #include "engine/ops/kernels/attention_tile-inl.h"
 #include "hwy/highway.h"
 
@@ -21,8 +24,8 @@ namespace headrace::kernels {
 namespace HWY_NAMESPACE {
 
 struct ValueBlock {
-  const float* p;              // [rows, kKeysPerTile]
-  const float* const* values;  // one per line of keys
+  const float* p;                  // [rows, kKeysPerTile]
+  const std::byte* const* values;  // one per line of keys
   int64_t width;
   int64_t column;  // first value of the block
   KeyRange keys;
@@ -44,8 +47,8 @@ HWY_INLINE void ComputeValues(const ValueBlock& block) {
   for (int64_t begin = block.keys.begin; begin < block.keys.end;) {
     const int64_t line = begin / kLine;
     const int64_t end = std::min(block.keys.end, (line + 1) * kLine);
-    const float* values = block.values[line] + block.column +
-                          (begin - line * kLine) * block.width;
+    const float* values = reinterpret_cast<const float*>(block.values[line]) +
+                          block.column + (begin - line * kLine) * block.width;
     for (int64_t key = begin; key < end; ++key) {
       Vector v[kColumns];
       for (int c = 0; c < kColumns; ++c) {
@@ -159,25 +162,74 @@ HWY_INLINE void AddVisibleValues(const AttentionRows& rows, const Tile& tile,
   AddValuesByToken(rows, tile, range, {common.end, kKeysPerTile}, scores, out);
 }
 
-// Applies the factors of the tile, then adds its values to every row.
-HWY_INLINE void AddTileValues(const AttentionRows& rows, const Tile& tile,
-                              TileScores scores, float* out) {
-  const Floats d;
-  const int64_t num_rows = rows.num_rows();
-  const int64_t width = rows.width();
-  for (int64_t row = 0; row < num_rows; ++row) {
-    if (scores.factors[row] == 1.0f) continue;  // would change nothing
-    const Vector factor = hn::Set(d, scores.factors[row]);
-    float* row_out = out + row * width;
-    for (int64_t i = 0; i < width; i += kLanes) {
-      hn::Store(hn::Mul(hn::Load(d, row_out + i), factor), d, row_out + i);
+struct FloatKv {
+  // scores[r][j] = chain over d ascending of q[r][d] * k[d][j], from 0.
+  template <int kRows, int kLines>
+  HWY_INLINE void ComputeScores(const ScoreBlock& block) const {
+    constexpr int kColumns = kLines * kLineVectors;
+    const Floats d;
+    Vector sums[kRows][kColumns];
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kColumns; ++c) sums[r][c] = hn::Zero(d);
+    }
+    const float* keys[kLines];
+    for (int l = 0; l < kLines; ++l) {
+      keys[l] = reinterpret_cast<const float*>(block.keys[l]);
+    }
+    const int64_t head_dim = rows.head_dim();
+    const float* q = workspace.q + block.row * head_dim;
+    for (int64_t i = 0; i < head_dim; ++i) {
+      Vector k[kColumns];
+      for (int c = 0; c < kColumns; ++c) {
+        k[c] = hn::LoadU(
+            d, keys[c / kLineVectors] + i * kLine + c % kLineVectors * kLanes);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        const Vector x = hn::Set(d, q[r * head_dim + i]);
+        for (int c = 0; c < kColumns; ++c) {
+          sums[r][c] = hn::MulAdd(x, k[c], sums[r][c]);
+        }
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kColumns; ++c) {
+        hn::Store(sums[r][c], d, block.scores + r * kKeysPerTile + c * kLanes);
+      }
     }
   }
-  for (int64_t row = 0; row < num_rows; row += kBlockRows) {
-    AddVisibleValues(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
-                     scores.scores, out);
+
+  HWY_INLINE void WeighNothing(int64_t, TileScores) const {}
+  HWY_INLINE void WeighValues(const Tile&, int64_t row, const TileRow& tile_row,
+                              TileScores scores) const {
+    for (int c = 0; c < kTileVectors; ++c) {
+      hn::Store(tile_row.p[c], Floats(),
+                scores.scores + row * kKeysPerTile + c * kLanes);
+    }
   }
-}
+
+  // Applies the factors of the tile, then adds its values to every row.
+  HWY_INLINE void AddTileValues(const Tile& tile, TileScores scores,
+                                float* out) const {
+    const Floats d;
+    const int64_t num_rows = rows.num_rows();
+    const int64_t width = rows.width();
+    for (int64_t row = 0; row < num_rows; ++row) {
+      if (scores.factors[row] == 1.0f) continue;  // would change nothing
+      const Vector factor = hn::Set(d, scores.factors[row]);
+      float* row_out = out + row * width;
+      for (int64_t i = 0; i < width; i += kLanes) {
+        hn::Store(hn::Mul(hn::Load(d, row_out + i), factor), d, row_out + i);
+      }
+    }
+    for (int64_t row = 0; row < num_rows; row += kBlockRows) {
+      AddVisibleValues(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
+                       scores.scores, out);
+    }
+  }
+
+  const AttentionRows& rows;
+  AttentionWorkspace workspace;  // q: [rows, head_dim], scaled
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace headrace::kernels
