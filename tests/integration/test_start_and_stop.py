@@ -69,7 +69,7 @@ def test_sigterm_lets_the_running_finish_and_turns_the_rest_away(smollm2_path, s
 
 def test_a_model_that_cannot_fit_is_refused_with_the_numbers(smollm2_path, refusal):
     message = refusal(smollm2_path, "--kv_cache_bytes", "1000000")
-    assert "8192 tokens takes 360 MiB" in message and "weights" in message
+    assert "8192 tokens takes 186 MiB" in message and "weights" in message
     assert "kv_cache_bytes" in message
 
 
