@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/resource_limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/worker_placement.h"
 #include "engine/engine_impl.h"
 #include "engine/loaded_model.h"
 #include "engine/memory_plan.h"
@@ -119,8 +120,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
   const ResourceLimits limits = ReadResourceLimits();
   const int threads =
       options.num_threads > 0 ? options.num_threads : limits.cores;
-  ASSIGN_OR_RETURN(std::unique_ptr<OpsContext> ops,
-                   OpsContext::Create(threads));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<OpsContext> ops,
+      OpsContext::Create(threads, PlaceWorkers(threads, limits.has_cpu_quota)));
   const ModelConfig& config = model.info.config;
   const KvShape shape = {.num_layers = config.num_hidden_layers,
                          .num_key_value_heads = config.num_key_value_heads,

@@ -28,17 +28,15 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size) : size_(size) {
     if (size == 0) return;
-    const size_t bytes =
-        (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    const bool huge = bytes >= kHugePageBytes;
-    void* p = std::aligned_alloc(
-        huge ? kHugePageBytes : kAlignment,
-        huge ? (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes
-             : bytes);
+    const size_t bytes = RoundUp(size * sizeof(T), kAlignment);
+    if (bytes >= kHugePageBytes) {
+      data_ = {static_cast<T*>(MapHugePages(bytes)), Free{bytes}};
+      return;
+    }
+    void* p = std::aligned_alloc(kAlignment, bytes);
     if (p == nullptr) throw std::bad_alloc();
-    if (huge) madvise(p, bytes, MADV_HUGEPAGE);  // a hint; failure is harmless
     std::memset(p, 0, bytes);
-    data_.reset(static_cast<T*>(p));
+    data_ = {static_cast<T*>(p), Free{}};
   }
 
   T* data() { return data_.get(); }
@@ -52,9 +50,39 @@ class AlignedBuffer {
 
  private:
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
+
   struct Free {
-    void operator()(T* p) const { std::free(p); }
+    size_t mapped_bytes = 0;  // 0: allocated
+    void operator()(T* p) const {
+      if (mapped_bytes == 0) {
+        std::free(p);
+      } else {
+        munmap(p, mapped_bytes);
+      }
+    }
   };
+
+  static constexpr size_t RoundUp(size_t value, size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
+
+  // Zeroed by the system, page by page, for the thread that touches it first; a
+  // page that no one touches takes no memory.
+  static void* MapHugePages(size_t bytes) {
+    const size_t used = RoundUp(bytes, size_t{4096});
+    void* map = mmap(nullptr, used + kHugePageBytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) throw std::bad_alloc();
+    auto* begin = static_cast<std::byte*>(map);
+    const auto address = reinterpret_cast<uintptr_t>(begin);
+    const size_t before = RoundUp(address, kHugePageBytes) - address;
+    if (before > 0) munmap(begin, before);
+    begin += before;
+    munmap(begin + used, kHugePageBytes - before);  // at least a page
+    madvise(begin, used, MADV_HUGEPAGE);  // a hint; failure is harmless
+    return begin;
+  }
+
   std::unique_ptr<T, Free> data_;
   size_t size_ = 0;
 };

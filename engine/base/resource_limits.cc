@@ -143,6 +143,7 @@ ResourceLimits ReadResourceLimits(const ResourceLimitSources& sources) {
   const double cores =
       std::min(static_cast<double>(sources.affinity_cores), quota.cores);
   limits.cores = std::max(1, static_cast<int>(std::floor(cores)));
+  limits.has_cpu_quota = std::isfinite(quota.cores);
   limits.memory_bytes = std::min(quota.memory, MachineMemory(sources.root));
   return limits;
 }

@@ -14,6 +14,8 @@ struct ResourceLimits {
   // Bytes that this process may still come to hold: the least of every cgroup
   // limit on the path and the machine's memory.
   int64_t memory_bytes = 0;
+  // Whether a CPU quota is in force, which any core may use up.
+  bool has_cpu_quota = false;
 };
 
 // Where the facts are read; replaced in tests.

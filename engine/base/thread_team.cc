@@ -1,6 +1,7 @@
 #include "engine/base/thread_team.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headrace {
 namespace {
@@ -16,9 +17,17 @@ inline void CpuRelax() {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int num_threads) {
+ThreadTeam::ThreadTeam(int num_threads, const WorkerPlacement& placement) {
   for (int i = 1; i < std::max(1, num_threads); ++i) {
-    workers_.emplace_back([this, i] { WorkerMain(i); });
+    const auto index = static_cast<size_t>(i);
+    std::vector<int> cores;
+    if (index < placement.cores_of_thread.size()) {
+      cores = placement.cores_of_thread[index];
+    }
+    workers_.emplace_back([this, i, cores = std::move(cores)] {
+      if (!cores.empty()) StayOn(cores);
+      WorkerMain(i);
+    });
   }
 }
 

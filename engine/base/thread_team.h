@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/worker_placement.h"
 
 namespace headrace {
 
@@ -23,8 +24,9 @@ namespace headrace {
 // Owned by the batch loop: ParallelFor is called by one thread at a time.
 class ThreadTeam {
  public:
-  // `num_threads` counts the calling thread; at least 1.
-  explicit ThreadTeam(int num_threads);
+  // `num_threads` counts the calling thread; at least 1. The others stay where
+  // `placement` puts them; the caller's thread is left alone.
+  explicit ThreadTeam(int num_threads, const WorkerPlacement& placement = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

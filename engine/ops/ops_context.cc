@@ -26,7 +26,7 @@ void CapOneDnn(const std::string& isa) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
-    int num_threads) {
+    int num_threads, const WorkerPlacement& placement) {
   if (num_threads < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_threads is ", num_threads, "; at least 1"));
@@ -38,14 +38,17 @@ absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
                         absl::StrCat("HEADRACE_ISA: ", capped.message()));
   }
   if (cap != nullptr && *cap != '\0') CapOneDnn(cap);
-  std::unique_ptr<OpsContext> context(new OpsContext(num_threads));
+  std::unique_ptr<OpsContext> context(new OpsContext(num_threads, placement));
   LOG(INFO) << "kernels: " << context->isa() << ", " << num_threads
-            << " compute thread" << (num_threads == 1 ? "" : "s");
+            << " compute thread" << (num_threads == 1 ? "" : "s")
+            << (placement.cores_of_thread.empty()
+                    ? ""
+                    : ", each on its memory node");
   return context;
 }
 
-OpsContext::OpsContext(int num_threads)
-    : team_(num_threads),
+OpsContext::OpsContext(int num_threads, const WorkerPlacement& placement)
+    : team_(num_threads, placement),
       isa_(kernels::ChosenIsa()),
       gemm_(std::make_unique<OneDnnGemm>()) {
   for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(kScratchBytes);

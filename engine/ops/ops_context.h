@@ -27,12 +27,13 @@ class OpsContext {
   // keeps of one tile, together within a core's own cache.
   static constexpr size_t kScratchBytes = size_t{1} << 20;
 
-  // `num_threads` >= 1 counts the calling thread. The environment variable
-  // HEADRACE_ISA caps the instruction set (SSE4, AVX2, AVX3, AVX3_DL, …), for
-  // comparisons and for tests of what weaker machines run.
-  // Errors: INVALID_ARGUMENT for a bad num_threads, or an unknown HEADRACE_ISA
-  // (naming the choices).
-  static absl::StatusOr<std::unique_ptr<OpsContext>> Create(int num_threads);
+  // `num_threads` >= 1 counts the calling thread; `placement` as for
+  // ThreadTeam. The environment variable HEADRACE_ISA caps the instruction set
+  // (SSE4, AVX2, AVX3, AVX3_DL, …), for comparisons and for tests of what
+  // weaker machines run. Errors: INVALID_ARGUMENT for a bad num_threads, or an
+  // unknown HEADRACE_ISA (naming the choices).
+  static absl::StatusOr<std::unique_ptr<OpsContext>> Create(
+      int num_threads, const WorkerPlacement& placement = {});
   ~OpsContext();
   OpsContext(const OpsContext&) = delete;
   OpsContext& operator=(const OpsContext&) = delete;
@@ -54,7 +55,7 @@ class OpsContext {
   PackedMemory& packed_memory() { return packed_memory_; }
 
  private:
-  explicit OpsContext(int num_threads);
+  OpsContext(int num_threads, const WorkerPlacement& placement);
 
   ThreadTeam team_;
   std::string isa_;

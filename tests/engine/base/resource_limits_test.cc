@@ -29,6 +29,7 @@ TEST_F(ResourceLimitsTest, WithoutCgroupsTheMachineCounts) {
   const ResourceLimits limits = Read(6);
 
   EXPECT_EQ(limits.cores, 6);
+  EXPECT_FALSE(limits.has_cpu_quota);
   EXPECT_EQ(limits.memory_bytes, 16 * kGiB);
 }
 
@@ -40,6 +41,7 @@ TEST_F(ResourceLimitsTest, Version2QuotaIsRoundedDown) {
   const ResourceLimits limits = Read(64);
 
   EXPECT_EQ(limits.cores, 3);
+  EXPECT_TRUE(limits.has_cpu_quota);
   EXPECT_EQ(limits.memory_bytes, 2 * kGiB);
 }
 

@@ -1,0 +1,102 @@
+#include "engine/base/worker_placement.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace headrace {
+namespace {
+
+// "0-3,8,10-11", as the kernel writes lists; nullopt for what is none.
+std::optional<std::vector<int>> ParseList(absl::string_view text) {
+  std::vector<int> numbers;
+  text = absl::StripAsciiWhitespace(text);
+  if (text.empty()) return numbers;
+  for (const absl::string_view range : absl::StrSplit(text, ',')) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
+    int first = 0;
+    int last = 0;
+    if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &first) ||
+        !absl::SimpleAtoi(ends.back(), &last) || first < 0 ||
+        last >= CPU_SETSIZE) {
+      return std::nullopt;
+    }
+    for (int i = first; i <= last; ++i) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+std::vector<int> ReadList(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return ParseList(text.str()).value_or(std::vector<int>());
+}
+
+// The usable cores of each node that has any.
+std::vector<std::vector<int>> ReadNodes(const PlacementSources& sources) {
+  const std::string folder = sources.root + "/sys/devices/system/node";
+  std::vector<std::vector<int>> nodes;
+  for (const int node : ReadList(folder + "/online")) {
+    std::vector<int> usable;
+    for (const int core :
+         ReadList(absl::StrCat(folder, "/node", node, "/cpulist"))) {
+      if (std::count(sources.affinity_cores.begin(),
+                     sources.affinity_cores.end(), core) > 0) {
+        usable.push_back(core);
+      }
+    }
+    if (!usable.empty()) nodes.push_back(std::move(usable));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources) {
+  if (sources.has_cpu_quota) return {};
+  const std::vector<std::vector<int>> nodes = ReadNodes(sources);
+  if (nodes.size() < 2) return {};
+  std::vector<const std::vector<int>*> node_of_core;
+  for (const std::vector<int>& node : nodes) {
+    node_of_core.insert(node_of_core.end(), node.size(), &node);
+  }
+  WorkerPlacement placement;
+  for (int thread = 0; thread < num_threads; ++thread) {
+    // The middle of the thread's share of the cores.
+    const size_t core = static_cast<size_t>(2 * thread + 1) *
+                        node_of_core.size() /
+                        static_cast<size_t>(2 * num_threads);
+    placement.cores_of_thread.push_back(*node_of_core[core]);
+  }
+  return placement;
+}
+
+WorkerPlacement PlaceWorkers(int num_threads, bool has_cpu_quota) {
+  PlacementSources sources = {.root = "", .has_cpu_quota = has_cpu_quota};
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return {};
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mask)) sources.affinity_cores.push_back(core);
+  }
+  return PlaceWorkers(num_threads, sources);
+}
+
+void StayOn(const std::vector<int>& cores) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int core : cores) CPU_SET(core, &mask);
+  sched_setaffinity(0, sizeof(mask), &mask);
+}
+
+}  // namespace headrace
