@@ -204,7 +204,7 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
                       }},
       .max_queue = options_.max_queue};
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     loop_ = std::make_unique<BatchLoop>(engine_.get(), std::move(loop_options));
   }
   loop_->Start();
@@ -220,7 +220,7 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
 }
 
 void Server::SetReady() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   ready_ = true;
   UpdateHealth();
 }
@@ -233,7 +233,7 @@ void Server::UpdateHealth() {
 }
 
 void Server::WatchLoop() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
     if (loop_ == nullptr) continue;
     // Small blocks of large requests stay with the allocator, by threads.
@@ -251,7 +251,7 @@ void Server::WatchLoop() {
 
 void Server::Drain(absl::Duration notice, absl::Duration grace) {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (std::exchange(draining_, true)) return;
     UpdateHealth();
     if (loop_ != nullptr) {
@@ -271,7 +271,7 @@ void Server::Drain(absl::Duration notice, absl::Duration grace) {
 }
 
 void Server::Hurry() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   hurried_ = true;
   if (loop_ != nullptr) loop_->CancelAll();
 }
@@ -279,7 +279,7 @@ void Server::Hurry() {
 Server::~Server() {
   Drain(absl::ZeroDuration(), absl::ZeroDuration());
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     closed_ = true;
   }
   if (watcher_.joinable()) watcher_.join();

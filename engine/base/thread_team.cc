@@ -33,7 +33,7 @@ ThreadTeam::ThreadTeam(int num_threads, const WorkerPlacement& placement) {
 
 ThreadTeam::~ThreadTeam() {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     stopping_.store(true);
     generation_.fetch_add(1);
     wake_.SignalAll();
@@ -53,7 +53,7 @@ void ThreadTeam::ParallelFor(int64_t num_tasks, Task task) {
   running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1);  // publishes the fields above
   if (sleeping_.load() > 0) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     wake_.SignalAll();
   }
   RunTasks(0);
@@ -84,7 +84,7 @@ void ThreadTeam::WorkerMain(int thread_index) {
         CpuRelax();
         continue;
       }
-      absl::MutexLock lock(&mutex_);
+      const absl::MutexLock lock(&mutex_);
       sleeping_.fetch_add(1);
       while (generation_.load() == seen) wake_.Wait(&mutex_);
       sleeping_.fetch_sub(1);

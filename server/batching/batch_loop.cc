@@ -32,7 +32,7 @@ BatchLoop::BatchLoop(Engine* engine, BatchLoopOptions options)
 
 BatchLoop::~BatchLoop() {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     stopping_ = true;
     draining_ = true;
     inbox_.cancel_all = true;
@@ -51,7 +51,7 @@ void BatchLoop::Start() {
 void BatchLoop::Run() {
   while (true) {
     if (RunOnce()) continue;
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return !inbox_.empty() || stopping_;
     };
@@ -66,7 +66,7 @@ absl::StatusOr<RequestId> BatchLoop::Submit(Submission submission) {
     return absl::DeadlineExceededError(
         "the deadline had passed when the request arrived");
   }
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (draining_) {
     ++stats_.rejected_requests;
     return DrainingError();
@@ -95,33 +95,33 @@ absl::Duration BatchLoop::RetryDelay() const {
 }
 
 void BatchLoop::Cancel(RequestId id) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   inbox_.cancellations.push_back(id);
 }
 
 void BatchLoop::BeginDrain() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   draining_ = true;
   inbox_.wake = true;
 }
 
 void BatchLoop::CancelAll() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   inbox_.cancel_all = true;
 }
 
 bool BatchLoop::WaitUntilIdle(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return mutex_.AwaitWithTimeout(absl::Condition(&idle_), timeout);
 }
 
 void BatchLoop::Wake() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   inbox_.wake = true;
 }
 
 BatchStats BatchLoop::stats() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return stats_;
 }
 
@@ -139,7 +139,7 @@ void BatchLoop::TakeInbox(absl::Time now) {
   Inbox inbox;
   bool draining = false;
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     std::swap(inbox, inbox_);
     draining = draining_;
   }
@@ -158,7 +158,7 @@ void BatchLoop::TakeInbox(absl::Time now) {
 
 void BatchLoop::PublishStats() {
   BatchStats stats = batcher_.Stats();
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   stats.rejected_requests = stats_.rejected_requests;
   stats.queued_requests += static_cast<int64_t>(inbox_.submissions.size());
   stats_ = stats;

@@ -14,7 +14,7 @@ std::optional<StreamEvent> EventStream::Pop() {
   std::function<void()> on_read;
   std::optional<StreamEvent> event;
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     event = PopLocked();
     const auto* chunk =
         event.has_value() ? std::get_if<ActivationChunk>(&*event) : nullptr;
@@ -63,7 +63,7 @@ bool EventStream::HasEvent() const {
 void EventStream::Abandon() {
   std::function<void()> on_read;
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     abandoned_ = true;
     start_pending_ = false;
     tokens_.clear();
@@ -76,38 +76,38 @@ void EventStream::Abandon() {
 }
 
 void EventStream::Start() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   start_pending_ = !abandoned_;
 }
 
 void EventStream::Push(TokenEvent event) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (!abandoned_) tokens_.push_back(std::move(event));
 }
 
 void EventStream::Push(PromptLogprobsEvent event) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (!abandoned_) tokens_.push_back(std::move(event));
 }
 
 void EventStream::AddRow(int32_t choice, const CapturedRow& row) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (!abandoned_) ring_.Add(choice, row);
 }
 
 void EventStream::AddGap(int32_t choice, const CapturedRow& row) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (!abandoned_) ring_.AddGap(choice, row);
 }
 
 void EventStream::FlushPrompt() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   ring_.FlushPrompt();
 }
 
 void EventStream::Publish() {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (!reader_waits_ || !HasEvent()) return;
     reader_waits_ = false;
   }
@@ -116,7 +116,7 @@ void EventStream::Publish() {
 
 void EventStream::Finish(std::vector<ChoiceEndEvent> choices, EndEvent end) {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (!abandoned_) {
       ring_.FlushPrompt();
       for (ChoiceEndEvent& choice : choices) ends_.push_back(std::move(choice));
@@ -128,7 +128,7 @@ void EventStream::Finish(std::vector<ChoiceEndEvent> choices, EndEvent end) {
 
 void EventStream::Fail(absl::Status status) {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (!abandoned_) {
       ring_.Clear();
       ends_.clear();
@@ -139,12 +139,12 @@ void EventStream::Fail(absl::Status status) {
 }
 
 EventStream::Room EventStream::room() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return RoomLocked();
 }
 
 EventStream::Room EventStream::WatchRoom(std::function<void()> on_read) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   on_read_ = std::move(on_read);
   return RoomLocked();
 }
@@ -156,22 +156,22 @@ EventStream::Room EventStream::RoomLocked() const {
 }
 
 int64_t EventStream::ring_used_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return ring_.used_bytes();
 }
 
 int64_t EventStream::held_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return ring_.used_bytes() + popped_chunk_bytes_;
 }
 
 int64_t EventStream::events_taken() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return events_taken_;
 }
 
 bool EventStream::AllRead() const {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return abandoned_ || end_popped_;
 }
 

@@ -22,7 +22,7 @@ class HealthWatcher final
   }
 
   void Tell(HealthService::Status status) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     status_ = status;
     WriteNewest();
   }
@@ -30,7 +30,7 @@ class HealthWatcher final
   const std::string& name() const { return name_; }
 
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     writing_ = false;
     if (ok) {
       WriteNewest();
@@ -40,7 +40,7 @@ class HealthWatcher final
   }
 
   void OnCancel() override {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     FinishOnce();
   }
 
@@ -86,7 +86,7 @@ std::optional<HealthService::Status> HealthService::StatusOf(
 }
 
 void HealthService::Set(const std::string& name, bool serving) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   const Status status =
       serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   statuses_[name] = status;
@@ -102,7 +102,7 @@ grpc::ServerUnaryReactor* HealthService::Check(
     grpc::CallbackServerContext* call, const HealthCheckRequest* request,
     HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   const std::optional<Status> status = StatusOf(request->service());
   if (status.has_value()) {
     response->set_status(*status);
@@ -117,7 +117,7 @@ grpc::ServerUnaryReactor* HealthService::Check(
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
     grpc::CallbackServerContext* /*call*/, const HealthCheckRequest* request) {
   auto watcher = std::make_shared<HealthWatcher>(request->service());
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   std::erase_if(watchers_, [](const auto& other) { return other.expired(); });
   watchers_.push_back(watcher);
   watcher->Begin(StatusOf(request->service())

@@ -8,7 +8,7 @@
 namespace headrace {
 
 absl::Status OpenCalls::Begin(int64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   const int64_t others = bytes_;
   ++count_;
   bytes_ += bytes;
@@ -22,13 +22,13 @@ absl::Status OpenCalls::Begin(int64_t bytes) {
 }
 
 void OpenCalls::End(int64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   --count_;
   bytes_ -= bytes;
 }
 
 bool OpenCalls::WaitUntilNone(absl::Duration timeout) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return count_ == 0;
   };
@@ -36,7 +36,7 @@ bool OpenCalls::WaitUntilNone(absl::Duration timeout) {
 }
 
 bool OpenCalls::TakeQuiet() {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   return count_ == 0 && std::exchange(was_used_, false);
 }
 

@@ -70,7 +70,7 @@ class StreamReactor final
 
   void OnWriteDone(bool ok) override {
     {
-      absl::MutexLock lock(&mutex_);
+      const absl::MutexLock lock(&mutex_);
       writing_ = false;
       if (finished_) return;
       if (!ok) {  // the stream is broken
@@ -82,7 +82,7 @@ class StreamReactor final
   }
 
   void OnCancel() override {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     if (finished_ || stream_ == nullptr) return;  // Convert() looks again
     FinishEarly(absl::CancelledError("the call was cancelled"));
@@ -94,7 +94,7 @@ class StreamReactor final
   // Resolves and submits the request, on a converter's thread.
   void Convert() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::Status status = Submit();
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (finished_) return;
     if (!status.ok()) {
       finished_ = true;
@@ -105,7 +105,7 @@ class StreamReactor final
   }
 
   bool Cancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     return cancelled_;
   }
 
@@ -125,7 +125,7 @@ class StreamReactor final
             if (const auto reactor = weak.lock()) reactor->Pump();
           });
         });
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (cancelled_) return absl::CancelledError("the call was cancelled");
     const absl::StatusOr<RequestId> id = (*model)->loop->Submit(
         {.request = std::move(resolved->request), .stream = stream});
@@ -140,7 +140,7 @@ class StreamReactor final
   }
 
   void Pump() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     PumpLocked();
   }
 

@@ -14,14 +14,14 @@ WorkerPool::WorkerPool(int num_threads, size_t max_queue)
 
 WorkerPool::~WorkerPool() {
   {
-    absl::MutexLock lock(&mutex_);
+    const absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
   for (std::thread& thread : threads_) thread.join();
 }
 
 bool WorkerPool::Post(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (tasks_.size() >= max_queue_) return false;
   tasks_.push_back(std::move(task));
   return true;
@@ -31,7 +31,7 @@ void WorkerPool::Run() {
   while (true) {
     std::function<void()> task;
     {
-      absl::MutexLock lock(&mutex_);
+      const absl::MutexLock lock(&mutex_);
       const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return !tasks_.empty() || stopping_;
       };

@@ -26,7 +26,7 @@ class BlockingReader {
 
   std::function<void()> on_events() {
     return [this] {
-      absl::MutexLock lock(&mutex_);
+      const absl::MutexLock lock(&mutex_);
       called_ = true;
     };
   }
@@ -34,7 +34,7 @@ class BlockingReader {
   StreamEvent Next(EventStream& stream) {
     while (true) {
       if (std::optional<StreamEvent> event = stream.Pop()) return *event;
-      absl::MutexLock lock(&mutex_);
+      const absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&called_));
       called_ = false;
     }
