@@ -72,13 +72,21 @@ SequenceOptions ActiveRequest::OptionsFor(ActiveChoice& choice) const {
   return options;
 }
 
-RunningChoice ActiveRequest::ViewOf(const ActiveChoice& choice,
-                                    size_t reader) const {
+int64_t ActiveRequest::CostLeft(const ActiveChoice& choice) const {
+  // Later choices find the prompt in the prefix cache.
+  const int64_t prompt_rows =
+      choice.index == 0
+          ? std::max<int64_t>(0, prompt_length() - choice.next_row)
+          : 0;
+  return ServiceCost(prompt_rows,
+                     request().stop.max_tokens - choice.text.generated());
+}
+
+RunningChoice ActiveRequest::ViewOf(const ActiveChoice& choice) const {
   const SequenceOptions& sequence = request().sequence;
   RunningChoice view{.id = choice.id,
                      .priority = request().priority,
                      .order = order_,
-                     .reader = reader,
                      .ring_cost = request().layout.ring_cost_per_position};
   view.prompt_rows = std::max<int64_t>(0, prompt_length() - choice.next_row);
   if (view.prompt_rows > 0) {

@@ -96,9 +96,11 @@ class ActiveRequest {
   }
   bool AllEnded() const;
 
+  // What is left of a choice's life (ServiceCost), at the most.
+  int64_t CostLeft(const ActiveChoice& choice) const;
   SequenceOptions OptionsFor(ActiveChoice& choice) const;
-  // The scheduler's view; `reader` indexes StepState::readers.
-  RunningChoice ViewOf(const ActiveChoice& choice, size_t reader) const;
+  // The scheduler's view, but for its reader and tenant.
+  RunningChoice ViewOf(const ActiveChoice& choice) const;
   // `on_read` is called when a paused reader takes something.
   ReaderState ReaderView(const std::function<void()>& on_read) const;
 

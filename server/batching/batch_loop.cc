@@ -1,6 +1,8 @@
 #include "server/batching/batch_loop.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,19 +73,31 @@ absl::StatusOr<RequestId> BatchLoop::Submit(Submission submission) {
     ++stats_.rejected_requests;
     return DrainingError();
   }
-  if (stats_.queued_requests >= options_.max_queue) {
+  if (std::ssize(queued_) >= options_.max_queue) {
     ++stats_.rejected_requests;
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat(
-            "the queue is full: ", stats_.queued_requests,
-            " requests are waiting; the limit is ", options_.max_queue)),
-        RetryDelay());
+    const std::optional<uint64_t> displaced =
+        DecideDisplacement(queued_, request.tenant, request.priority);
+    if (!displaced.has_value()) return QueueFullError();
+    inbox_.displaced.push_back(RequestId{*displaced});
+    std::erase_if(queued_, [&](const QueuedRequest& queued) {
+      return queued.id == *displaced;
+    });
   }
-  ++stats_.queued_requests;
-  idle_ = false;
   const RequestId id{next_request_++};
+  queued_.push_back({.id = static_cast<uint64_t>(id),
+                     .priority = request.priority,
+                     .tenant = request.tenant});
+  stats_.queued_requests = std::ssize(queued_);
+  idle_ = false;
   inbox_.submissions.emplace_back(id, std::move(submission));
   return id;
+}
+
+absl::Status BatchLoop::QueueFullError() const {
+  return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
+                            "the queue is full: the limit is ",
+                            options_.max_queue, " waiting requests")),
+                        RetryDelay());
 }
 
 // When the queue will have moved on by one: each running request frees its
@@ -138,16 +152,21 @@ bool BatchLoop::RunOnce() {
 void BatchLoop::TakeInbox(absl::Time now) {
   Inbox inbox;
   bool draining = false;
+  absl::Status queue_full;
   {
     const absl::MutexLock lock(&mutex_);
     std::swap(inbox, inbox_);
     draining = draining_;
+    if (!inbox.displaced.empty()) queue_full = QueueFullError();
   }
   for (auto& [id, submission] : inbox.submissions) {
     batcher_.Add(id, std::move(submission), now);
   }
   for (const RequestId id : inbox.cancellations) {
     batcher_.End(id, absl::CancelledError("the client cancelled"), now);
+  }
+  for (const RequestId id : inbox.displaced) {
+    batcher_.EndIfQueued(id, queue_full, now);
   }
   if (inbox.cancel_all) {
     batcher_.EndAll(DrainingError(), now);
@@ -158,9 +177,21 @@ void BatchLoop::TakeInbox(absl::Time now) {
 
 void BatchLoop::PublishStats() {
   BatchStats stats = batcher_.Stats();
+  std::vector<QueuedRequest> queued = batcher_.Queued();
   const absl::MutexLock lock(&mutex_);
+  for (const auto& [id, submission] : inbox_.submissions) {
+    queued.push_back({.id = static_cast<uint64_t>(id),
+                      .priority = submission.request.priority,
+                      .tenant = submission.request.tenant});
+  }
+  for (const RequestId id : inbox_.displaced) {
+    std::erase_if(queued, [id](const QueuedRequest& request) {
+      return request.id == static_cast<uint64_t>(id);
+    });
+  }
+  queued_ = std::move(queued);
   stats.rejected_requests = stats_.rejected_requests;
-  stats.queued_requests += static_cast<int64_t>(inbox_.submissions.size());
+  stats.queued_requests = std::ssize(queued_);
   stats_ = stats;
   mean_service_ = batcher_.mean_service();
   idle_ = batcher_.empty() && inbox_.submissions.empty();

@@ -40,7 +40,8 @@ class BatchLoop {
   // Starts the thread. Without it, a test calls RunOnce().
   void Start();
 
-  // Queues a request. Its stream ends in an EndEvent or a FailedEvent.
+  // Queues a request. Its stream ends in an EndEvent or a FailedEvent; in a
+  // full queue it may take the place of another tenant's (DecideDisplacement).
   // Errors: RESOURCE_EXHAUSTED when the queue is full (with a retry delay);
   // UNAVAILABLE when draining; DEADLINE_EXCEEDED.
   absl::StatusOr<RequestId> Submit(Submission submission)
@@ -69,11 +70,12 @@ class BatchLoop {
   struct Inbox {
     std::vector<std::pair<RequestId, Submission>> submissions;
     std::vector<RequestId> cancellations;
+    std::vector<RequestId> displaced;  // made room in the queue
     bool cancel_all = false;
     bool wake = false;  // a reader made room, or a drain began
     bool empty() const {
-      return submissions.empty() && cancellations.empty() && !cancel_all &&
-             !wake;
+      return submissions.empty() && cancellations.empty() &&
+             displaced.empty() && !cancel_all && !wake;
     }
   };
 
@@ -81,6 +83,7 @@ class BatchLoop {
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeInbox(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   void PublishStats() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status QueueFullError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Duration RetryDelay() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const BatchLoopOptions options_;
@@ -89,6 +92,7 @@ class BatchLoop {
   mutable absl::Mutex mutex_;
   Inbox inbox_ ABSL_GUARDED_BY(mutex_);
   BatchStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<QueuedRequest> queued_ ABSL_GUARDED_BY(mutex_);
   absl::Duration mean_service_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 1;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

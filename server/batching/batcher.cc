@@ -1,6 +1,7 @@
 #include "server/batching/batcher.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,25 @@ int64_t RowsOf(const Batch& batch) {
 
 }  // namespace
 
+// The account of a number starts with what the tenant was served.
+class Batcher::TenantNumbers {
+ public:
+  TenantNumbers(const TenantLedger& ledger, std::vector<int64_t>& accounts)
+      : ledger_(ledger), accounts_(accounts) {
+    accounts_.clear();
+  }
+  size_t Of(const std::string& tenant) {
+    const auto [found, is_new] = numbers_.try_emplace(tenant, accounts_.size());
+    if (is_new) accounts_.push_back(ledger_.served(tenant));
+    return found->second;
+  }
+
+ private:
+  const TenantLedger& ledger_;
+  std::vector<int64_t>& accounts_;
+  absl::flat_hash_map<std::string, size_t> numbers_;
+};
+
 Batcher::Batcher(Engine* engine, BatcherOptions options,
                  std::function<void()> on_read)
     : engine_(engine),
@@ -42,6 +62,7 @@ void Batcher::Add(RequestId id, Submission submission, absl::Time now) {
       static_cast<uint64_t>(id), next_sequence_, std::move(submission),
       engine_->tokenizer(), now);
   next_sequence_ += request->choices().size();
+  ledger_.Enter(request->request().tenant);
   CheckFits(*request, now);
   active_.emplace(id, std::move(request));
 }
@@ -56,6 +77,24 @@ void Batcher::CheckFits(ActiveRequest& request, absl::Time now) {
 void Batcher::End(RequestId id, absl::Status status, absl::Time now) {
   const auto found = active_.find(id);
   if (found != active_.end()) Fail(*found->second, std::move(status), now);
+}
+
+void Batcher::EndIfQueued(RequestId id, absl::Status status, absl::Time now) {
+  const auto found = active_.find(id);
+  if (found != active_.end() && !found->second->started()) {
+    Fail(*found->second, std::move(status), now);
+  }
+}
+
+std::vector<QueuedRequest> Batcher::Queued() const {
+  std::vector<QueuedRequest> queued;
+  for (const auto& [id, request] : active_) {
+    if (request->started() || request->AllEnded()) continue;
+    queued.push_back({.id = static_cast<uint64_t>(id),
+                      .priority = request->request().priority,
+                      .tenant = request->request().tenant});
+  }
+  return queued;
 }
 
 void Batcher::EndAll(const absl::Status& status, absl::Time now) {
@@ -102,17 +141,24 @@ AdmissionState Batcher::StateOfAdmission() const {
       .free_blocks = kv_cache.total_blocks - kv_cache.used_blocks,
       .running = static_cast<int64_t>(sequences_.size()),
       .ring_bytes = unread_.held_bytes()};
+  TenantNumbers tenants(ledger_, state.accounts);
   for (const auto& [id, request] : active_) {
     const int64_t ring_bytes = request->request().layout.ring_bytes;
+    const size_t tenant = tenants.Of(request->request().tenant);
     if (request->started() && !request->AllEnded()) {
       state.ring_bytes += ring_bytes;
     }
     for (const ActiveChoice& choice : request->choices()) {
+      if (choice.state == ChoiceState::kRunning) {
+        state.accounts[tenant] += request->CostLeft(choice);
+      }
       if (!request->ReadyToOpen(choice)) continue;
       state.waiting.push_back(
           {.id = choice.id,
            .priority = request->request().priority,
            .order = request->order(),
+           .tenant = tenant,
+           .cost = request->CostLeft(choice),
            .blocks = engine_->BlocksFor(request->request().sequence.max_rows),
            .ring_bytes = request->started() ? 0 : ring_bytes});
     }
@@ -201,12 +247,16 @@ bool Batcher::RunStep(absl::Time now) {
 
 StepDecision Batcher::Decide() const {
   StepState state{.time_per_row = time_per_row_};
+  TenantNumbers tenants(ledger_, state.accounts);
   for (const auto& [id, request] : active_) {
     const size_t reader = state.readers.size();
     bool runs = false;
     for (const ActiveChoice& choice : request->choices()) {
       if (choice.state != ChoiceState::kRunning) continue;
-      state.running.push_back(request->ViewOf(choice, reader));
+      RunningChoice view = request->ViewOf(choice);
+      view.tenant = tenants.Of(request->request().tenant);
+      view.reader = reader;
+      state.running.push_back(view);
       runs = true;
     }
     if (runs) {
@@ -293,6 +343,9 @@ void Batcher::TakeResult(const SequenceSlice& slice, SequenceResult result,
   const int64_t prompt_length = ref.request->prompt_length();
   const bool was_prompt = ref.choice->next_row < prompt_length;
   ref.choice->next_row += slice.num_rows;
+  ledger_.Charge(ref.request->request().tenant,
+                 was_prompt ? ServiceCost(slice.num_rows, 0)
+                            : ServiceCost(0, slice.num_rows));
   for (PositionLogprobs& logprobs : result.prompt_logprobs) {
     ref.request->stream().Push(PromptLogprobsEvent{std::move(logprobs)});
   }
@@ -375,8 +428,12 @@ void Batcher::Record(ActiveRequest& request, absl::StatusCode code,
 }
 
 void Batcher::RemoveEnded() {
-  absl::erase_if(active_,
-                 [](const auto& entry) { return entry.second->AllEnded(); });
+  absl::erase_if(active_, [this](const auto& entry) {
+    const ActiveRequest& request = *entry.second;
+    if (!request.AllEnded()) return false;
+    ledger_.Leave(request.request().tenant);
+    return true;
+  });
 }
 
 BatchStats Batcher::Stats() const {

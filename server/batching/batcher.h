@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "server/batching/active_request.h"
 #include "server/batching/batch_stats.h"
 #include "server/batching/scheduler.h"
+#include "server/batching/tenant_ledger.h"
 #include "server/batching/unread_streams.h"
 
 namespace headrace {
@@ -53,6 +55,11 @@ class Batcher {
   void Prepare(absl::Time now);
   bool Step(absl::Time now);
 
+  // Ends a request unless something was computed for it.
+  void EndIfQueued(RequestId id, absl::Status status, absl::Time now);
+  // Those that nothing was computed for.
+  std::vector<QueuedRequest> Queued() const;
+
   // When a request has to be looked at though nothing else happens.
   absl::Time NextDeadline() const;
   bool empty() const { return active_.empty(); }
@@ -69,6 +76,9 @@ class Batcher {
     ActiveRequest* request;
     ActiveChoice* choice;
   };
+
+  // Numbers tenants as the scheduler knows them, for one decision.
+  class TenantNumbers;
 
   void CheckFits(ActiveRequest& request, absl::Time now);
   void EndExpired(absl::Time now);
@@ -101,6 +111,7 @@ class Batcher {
   // Choices with an open sequence in the engine.
   absl::flat_hash_map<SequenceId, SequenceRef> sequences_;
   UnreadStreams unread_;
+  TenantLedger ledger_;
   uint64_t next_sequence_ = 1;
   BatchStats totals_;
   absl::Duration mean_service_;

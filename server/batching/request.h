@@ -36,6 +36,9 @@ struct Request {
   CaptureDelivery delivery;
   CaptureLayout layout;  // of sequence.capture under `delivery`
   int32_t priority = 0;  // higher runs first
+  // Who asks, as far as anybody knows: tenants of equal priority are served
+  // fairly. All that say nothing are one tenant.
+  std::string tenant;
   absl::Time deadline = absl::InfiniteFuture();
 };
 

@@ -1,8 +1,11 @@
 #include "server/batching/scheduler.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/batching/fair_order.h"
 
 namespace headrace {
 
@@ -12,8 +15,7 @@ namespace {
 // has them even where a single row takes long.
 constexpr int64_t kMinPromptRows = 16;
 
-template <typename Choice>
-bool RunsBefore(const Choice& a, const Choice& b) {
+bool RunsBefore(const RunningChoice& a, const RunningChoice& b) {
   return std::tuple(-a.priority, a.order, a.id) <
          std::tuple(-b.priority, b.order, b.id);
 }
@@ -131,31 +133,53 @@ int64_t PromptRowsBesideDecode(const StepState& state,
 
 std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
                                         const SchedulerLimits& limits) {
-  std::vector<WaitingChoice> waiting = state.waiting;
-  std::sort(waiting.begin(), waiting.end(), RunsBefore<WaitingChoice>);
+  FairOrder<WaitingChoice> waiting(state.waiting, state.accounts);
   std::vector<SequenceId> admitted;
   int64_t free_blocks = state.free_blocks;
   int64_t slots = limits.max_num_seqs - state.running;
   int64_t ring_bytes = state.ring_bytes;
   bool rings_full = false;
-  for (const WaitingChoice& choice : waiting) {
-    if (slots <= 0 || choice.blocks > free_blocks) break;
-    if (choice.ring_bytes > 0) {
+  while (const WaitingChoice* const choice = waiting.Take()) {
+    if (slots <= 0 || choice->blocks > free_blocks) break;
+    if (choice->ring_bytes > 0) {
       rings_full |= ring_bytes > 0 &&
-                    ring_bytes + choice.ring_bytes > limits.max_ring_bytes;
+                    ring_bytes + choice->ring_bytes > limits.max_ring_bytes;
       if (rings_full) continue;
-      ring_bytes += choice.ring_bytes;
+      ring_bytes += choice->ring_bytes;
     }
-    free_blocks -= choice.blocks;
+    free_blocks -= choice->blocks;
     --slots;
-    admitted.push_back(choice.id);
+    waiting.Charge(choice->tenant, choice->cost);
+    admitted.push_back(choice->id);
   }
   return admitted;
 }
 
+std::optional<uint64_t> DecideDisplacement(
+    std::span<const QueuedRequest> queued, const std::string& tenant,
+    int32_t priority) {
+  absl::flat_hash_map<std::string, int64_t> places;
+  for (const QueuedRequest& request : queued) ++places[request.tenant];
+  const int64_t own = places[tenant];
+  const QueuedRequest* displaced = nullptr;
+  const auto rank = [&](const QueuedRequest& request) {
+    return std::tuple(places[request.tenant], -request.priority, request.id);
+  };
+  for (const QueuedRequest& request : queued) {
+    if (request.priority > priority || places[request.tenant] < own + 2) {
+      continue;
+    }
+    if (displaced == nullptr || rank(request) > rank(*displaced)) {
+      displaced = &request;
+    }
+  }
+  if (displaced == nullptr) return std::nullopt;
+  return displaced->id;
+}
+
 StepDecision DecideStep(const StepState& state, const SchedulerLimits& limits) {
   std::vector<RunningChoice> running = state.running;
-  std::sort(running.begin(), running.end(), RunsBefore<RunningChoice>);
+  std::sort(running.begin(), running.end(), RunsBefore);
   StepPlanner planner(state.readers);
   int64_t budget = limits.max_batch_rows;
 
@@ -168,10 +192,17 @@ StepDecision DecideStep(const StepState& state, const SchedulerLimits& limits) {
   if (decoding > 0) {
     budget = std::min(budget, PromptRowsBesideDecode(state, limits));
   }
-  for (const RunningChoice& choice : running) {
-    if (choice.prompt_rows == 0) continue;
-    if (budget <= 0) break;
-    budget -= planner.Plan(choice, std::min(budget, choice.prompt_rows));
+  std::erase_if(running, [](const RunningChoice& choice) {
+    return choice.prompt_rows == 0;
+  });
+  FairOrder<RunningChoice> prompts(std::move(running), state.accounts);
+  while (budget > 0) {
+    const RunningChoice* const choice = prompts.Take();
+    if (choice == nullptr) break;
+    const int64_t rows =
+        planner.Plan(*choice, std::min(budget, choice->prompt_rows));
+    prompts.Charge(choice->tenant, ServiceCost(rows, 0));
+    budget -= rows;
   }
   return planner.Take();
 }

@@ -4,8 +4,18 @@
 // The promises made here:
 //  - A choice is admitted only when KV blocks for its whole life are free, so
 //    a running sequence never lacks memory and is never preempted.
-//  - Waiting choices go by priority, then first come first served; a large one
-//    is never overtaken by smaller ones behind it.
+//  - Waiting choices go by priority; among equals the tenant that has had least
+//    goes first (ServiceCost: what it was served and what its running choices
+//    reserve), and each tenant's choices go first come first served. So a
+//    tenant that floods the queue does not starve another: of two that both
+//    wait, the accounts never differ by more than one choice's cost when a
+//    choice is admitted, and what a newcomer waits for does not depend on how
+//    many requests others have queued.
+//  - What is next is never overtaken because it is large.
+//  - Prompt rows of a step are shared out in the same order, by what each
+//    tenant was served, so a prompt does not wait for all prompts of another.
+//  - A full queue makes room: a tenant that holds at least two places more than
+//    the newcomer's gives up its newest, never one of a higher priority.
 //  - Every running sequence that has a token to feed is in every step, and the
 //    prompt rows beside it are few enough that the step stays within
 //    `max_decode_stall`.
@@ -14,8 +24,11 @@
 #ifndef HEADRACE_SERVER_BATCHING_SCHEDULER_H_
 #define HEADRACE_SERVER_BATCHING_SCHEDULER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,12 +47,26 @@ struct SchedulerLimits {
   int64_t max_ring_bytes = int64_t{512} << 20;
 };
 
+// --- Tenants.
+
+// What service costs a tenant, in rows of a prompt. Rows are known exactly and
+// belong to one tenant alone; the other candidate, KV blocks times seconds,
+// would charge a tenant for the time that its neighbours' rows take. A row that
+// decodes costs more: it passes over the weights with few others, and holds
+// its place and its blocks for a whole step.
+inline constexpr int64_t kDecodeRowCost = 4;
+inline int64_t ServiceCost(int64_t prompt_rows, int64_t tokens) {
+  return prompt_rows + kDecodeRowCost * tokens;
+}
+
 // --- Admission.
 
 struct WaitingChoice {
   SequenceId id{};         // the decision's name for it
   int32_t priority = 0;    // higher first
   uint64_t order = 0;      // of arrival
+  size_t tenant = 0;       // index into AdmissionState::accounts
+  int64_t cost = 0;        // ServiceCost of its whole life
   int64_t blocks = 0;      // KV blocks for its whole life
   int64_t ring_bytes = 0;  // of its reader; 0 when it has that already
 };
@@ -48,6 +75,8 @@ struct AdmissionState {
   int64_t free_blocks = 0;
   int64_t running = 0;
   int64_t ring_bytes = 0;  // reserved for, or held by, readers
+  // By tenant: what it was served and what its running choices reserve.
+  std::vector<int64_t> accounts = {0};
   std::vector<WaitingChoice> waiting;
 };
 
@@ -55,6 +84,20 @@ struct AdmissionState {
 // overtaken only by those that need none.
 std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
                                         const SchedulerLimits& limits);
+
+// --- A full queue.
+
+struct QueuedRequest {
+  uint64_t id = 0;  // ascending in order of arrival
+  int32_t priority = 0;
+  std::string tenant;
+};
+
+// The id of the request that makes room for one of `tenant` and `priority`;
+// nullopt: the newcomer is refused.
+std::optional<uint64_t> DecideDisplacement(
+    std::span<const QueuedRequest> queued, const std::string& tenant,
+    int32_t priority);
 
 // --- One step.
 
@@ -71,6 +114,7 @@ struct RunningChoice {
   SequenceId id{};
   int32_t priority = 0;
   uint64_t order = 0;
+  size_t tenant = 0;  // index into StepState::accounts
   size_t reader = 0;  // index into StepState::readers
   // Prompt rows that are not computed yet; 0: one token is to be fed.
   int64_t prompt_rows = 0;
@@ -87,6 +131,7 @@ struct RunningChoice {
 struct StepState {
   std::vector<RunningChoice> running;
   std::vector<ReaderState> readers;
+  std::vector<int64_t> accounts = {0};  // by tenant: what it was served
   // Measured time of a prompt row in a mixed step; zero when unknown.
   absl::Duration time_per_row;
 };

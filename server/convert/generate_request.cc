@@ -53,6 +53,7 @@ void ResolveRest(const v1::GenerateRequest& proto, Request& request,
   request.priority = proto.priority();
   CheckLength(proto.client_request_id(), "client_request_id", violations);
   CheckLength(proto.cache().salt(), "cache.salt", violations);
+  request.tenant = proto.cache().salt();
   if (!proto.cache().has_use_prefix() || proto.cache().use_prefix()) {
     request.sequence.prefix_salt = HashSalt(proto.cache().salt());
   }

@@ -19,6 +19,7 @@
 #include "server/rpc/call_deadline.h"
 #include "server/rpc/pooling_sink.h"
 #include "server/rpc/status.h"
+#include "server/rpc/tenant.h"
 
 namespace headrace {
 
@@ -128,6 +129,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor,
     const size_t index = inputs_.size();
     Request request = embed_.requests[index];
     request.deadline = DeadlineOf(*call_);
+    request.tenant = TenantOf(*call_, std::move(request.tenant));
     auto pooled = std::make_shared<PooledRows>();
     auto stream = std::make_shared<EventStream>(
         request.layout, kWaitingTokens,

@@ -24,6 +24,7 @@
 #include "server/rpc/call_deadline.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/status.h"
+#include "server/rpc/tenant.h"
 
 namespace headrace {
 
@@ -118,6 +119,8 @@ class StreamReactor final
         ResolveGenerate(Traits::AsGenerate(*request_), (*model)->context);
     if (!resolved.ok()) return resolved.status();
     resolved->request.deadline = DeadlineOf(*call_);
+    resolved->request.tenant =
+        TenantOf(*call_, std::move(resolved->request.tenant));
     auto stream = std::make_shared<EventStream>(
         resolved->request.layout, kMaxWaitingTokens,
         [rpc = rpc_, weak = this->weak_from_this()] {

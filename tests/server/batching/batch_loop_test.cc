@@ -171,6 +171,77 @@ TEST_F(BatchLoopTest, TheRetryDelayFollowsTheTimeOfService) {
   RunAll({&running, &queued});
 }
 
+TEST_F(BatchLoopTest, AFloodOfOneTenantDoesNotDelayAnother) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 1}}});
+  Request request = MakeRequest("r", 10);
+  request.tenant = "flood";
+  std::vector<Client> flood;
+  for (int i = 0; i < 20; ++i) flood.push_back(Submit(request));
+  loop_->RunOnce();  // the first of them runs
+  request.tenant = "guest";
+  Client guest = Submit(request);
+
+  while (!guest.Read().end.has_value()) ASSERT_TRUE(loop_->RunOnce());
+
+  EXPECT_EQ(loop_->stats().queued_requests, 19) << "the guest was next";
+  for (Client& client : flood) RunAll({&client});
+  ExpectNothingLeft();
+}
+
+TEST_F(BatchLoopTest, AFullQueueMakesRoomForATenantThatHasLess) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 1}}, .max_queue = 3});
+  Request request = MakeRequest("r", 10);
+  request.tenant = "flood";
+  Client running = Submit(request);
+  loop_->RunOnce();
+  Client first = Submit(request);
+  Client second = Submit(request);
+  loop_->RunOnce();
+  Client newest = Submit(request);
+  EXPECT_FALSE(TrySubmit(request).ok()) << "the flood's own limit";
+  request.tenant = "guest";
+
+  Client guest = Submit(request);
+
+  EXPECT_EQ(loop_->stats().queued_requests, 3) << "the queue stays bounded";
+  RunAll({&running, &first, &second, &newest, &guest});
+  EXPECT_TRUE(guest.received.end.has_value());
+  EXPECT_TRUE(second.received.end.has_value());
+  EXPECT_EQ(newest.received.failure.code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfter(newest.received.failure).has_value());
+  ExpectNothingLeft();
+}
+
+TEST_F(BatchLoopTest, ARequestThatBeganIsNotDisplaced) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 2}}, .max_queue = 3});
+  Request request = MakeRequest("r", 10);
+  request.tenant = "flood";
+  Client first = Submit(request);
+  Client second = Submit(request);
+  request.tenant = "late";
+  request.deadline = now_ + absl::Seconds(1);
+  Client late = Submit(request);
+  now_ += absl::Seconds(2);
+  // Comes while the queue is still full and just before both begin.
+  Client guest;
+  on_done_ = [&] {
+    if (guest.stream != nullptr) return;
+    request.tenant = "guest";
+    request.deadline = absl::InfiniteFuture();
+    guest = Submit(request);
+  };
+
+  RunAll({&first, &second});
+  ASSERT_NE(guest.stream, nullptr);
+  RunAll({&guest, &late});
+
+  for (const Client* client : {&first, &second, &guest}) {
+    EXPECT_TRUE(client->received.end.has_value()) << client->received.failure;
+  }
+  ExpectNothingLeft();
+}
+
 TEST_F(BatchLoopTest, HigherPriorityIsAdmittedFirst) {
   MakeLoop({.batcher = {.limits = {.max_num_seqs = 1}}});
   Request low = MakeRequest("low", 2);

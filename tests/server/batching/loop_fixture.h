@@ -4,6 +4,7 @@
 #define HEADRACE_TESTS_SERVER_BATCHING_LOOP_FIXTURE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,7 @@ class LoopFixture : public ::testing::Test {
     options.batcher.now = [this] { return now_; };
     options.batcher.on_request_done = [this](const RequestRecord& record) {
       records_.push_back(record);
+      if (on_done_) on_done_();
     };
     loop_ = std::make_unique<BatchLoop>(engine_.get(), std::move(options));
   }
@@ -163,6 +165,7 @@ class LoopFixture : public ::testing::Test {
 
   absl::Time now_ = absl::FromUnixSeconds(1'000'000);
   std::vector<RequestRecord> records_;
+  std::function<void()> on_done_;  // called when a request has ended
   std::unique_ptr<FakeEngine> engine_;
   std::unique_ptr<BatchLoop> loop_;
 };

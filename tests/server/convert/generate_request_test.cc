@@ -334,6 +334,7 @@ TEST_F(GenerateRequestTest, SaltsKeepPrefixesApart) {
   EXPECT_EQ(Resolve(proto).request.sequence.prefix_salt, a);
   proto.mutable_cache()->set_salt("tenant b");
   EXPECT_NE(Resolve(proto).request.sequence.prefix_salt, a);
+  EXPECT_EQ(Resolve(proto).request.tenant, "tenant b");
   EXPECT_NE(a, 0u);
   proto.mutable_cache()->set_use_prefix(false);
   EXPECT_FALSE(Resolve(proto).request.sequence.prefix_salt.has_value());

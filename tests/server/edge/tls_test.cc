@@ -4,7 +4,9 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/auth/addresses.h"
@@ -31,7 +33,8 @@ class TlsTest : public ServerFixture {
         " && for name in server client; do"
         " openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
         " -keyout $name.key -out $name.csr -subj /CN=$name"
-        " && printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > $name.ext"
+        " && printf subjectAltName=DNS:$name,DNS:localhost,IP:127.0.0.1 > "
+        "$name.ext"
         " && openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key"
         " -CAcreateserial -days 2 -extfile $name.ext -out $name.pem || exit 1;"
         " done";
@@ -60,6 +63,15 @@ class TlsTest : public ServerFixture {
     request.add_texts("hello");
     v1::TokenizeResponse response;
     return stub->Tokenize(&context, request, &response).error_code();
+  }
+
+  // Reads to the end.
+  static grpc::StatusCode StatusOf(
+      grpc::ClientReader<v1::GenerateResponse>& reader) {
+    v1::GenerateResponse event;
+    while (reader.Read(&event)) {
+    }
+    return reader.Finish().error_code();
   }
 
   static std::string folder_;
@@ -92,6 +104,51 @@ TEST_F(TlsTest, MutualTlsRefusesClientsWithoutACertificate) {
   EXPECT_EQ(Call(server_->addresses()[0], known), grpc::StatusCode::OK);
   EXPECT_EQ(Call(server_->addresses()[0], anonymous),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(TlsTest, UnderMutualTlsTheCertificateSaysWhoseARequestIs) {
+  ServerOptions options{.max_num_seqs = 1, .max_queue = 2};
+  options.tls = ServerTls();
+  options.tls.client_ca_file = folder_ + "ca.pem";
+  Start(options);
+  absl::Notification release;
+  engine_->on_step = [&](const Batch&) { release.WaitForNotification(); };
+  const auto stub_as = [&](const std::string& name) {
+    return v1::InferenceService::NewStub(grpc::CreateChannel(
+        server_->addresses()[0],
+        grpc::SslCredentials({.pem_root_certs = Read("ca.pem"),
+                              .pem_private_key = Read(name + ".key"),
+                              .pem_cert_chain = Read(name + ".pem")})));
+  };
+  const auto flood = stub_as("client");
+  const auto guest = stub_as("server");
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  const auto ask = [&](v1::InferenceService::Stub& stub,
+                       const std::string& salt) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    v1::GenerateRequest request = Text("hello", 2);
+    request.mutable_cache()->set_salt(salt);
+    return stub.Generate(contexts.back().get(), request);
+  };
+  const auto running = ask(*flood, "a");
+  EXPECT_TRUE(Eventually([&] { return engine_->opened() == 1; }));
+  const auto first = ask(*flood, "b");
+  EXPECT_TRUE(
+      Eventually([&] { return server_->stats().queued_requests == 1; }));
+  const auto second = ask(*flood, "c");
+  EXPECT_TRUE(
+      Eventually([&] { return server_->stats().queued_requests == 2; }));
+
+  const auto other = ask(*guest, "a");
+  EXPECT_TRUE(
+      Eventually([&] { return server_->stats().rejected_requests == 1; }));
+  release.Notify();
+
+  EXPECT_EQ(StatusOf(*running), grpc::StatusCode::OK);
+  EXPECT_EQ(StatusOf(*first), grpc::StatusCode::OK);
+  EXPECT_EQ(StatusOf(*second), grpc::StatusCode::RESOURCE_EXHAUSTED)
+      << "other salts do not make other tenants of one certificate";
+  EXPECT_EQ(StatusOf(*other), grpc::StatusCode::OK);
 }
 
 TEST_F(TlsTest, WrongFilesAreRefusedAtTheStart) {
