@@ -36,6 +36,11 @@ void FillTokenizer(const Engine& engine, v1::Model& proto) {
   if (tokenizer->bos_token_id().has_value()) {
     proto.set_bos_token_id(static_cast<uint32_t>(*tokenizer->bos_token_id()));
   }
+  for (int32_t id = 0; id < tokenizer->vocab_size(); ++id) {
+    if (tokenizer->KindOf(id) == TokenKind::kControl) {
+      proto.add_control_token_ids(static_cast<uint32_t>(id));
+    }
+  }
 }
 
 v1::Model DescribeModel(const ServingContext& context) {

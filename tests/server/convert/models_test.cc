@@ -23,6 +23,7 @@ TEST_F(ModelsTest, DescribesTheModel) {
   EXPECT_EQ(model.tokenizer_vocab_size(), 260u);
   EXPECT_EQ(model.bos_token_id(), 256u);
   EXPECT_THAT(model.end_token_ids(), ElementsAre(257u, 259u));
+  EXPECT_THAT(model.control_token_ids(), ElementsAre(256u, 257u, 258u, 259u));
   EXPECT_EQ(model.context_length(), 512u);
   EXPECT_EQ(model.rope().inv_freqs_size(), 2);
   EXPECT_FALSE(model.weights_processed());
