@@ -1,4 +1,5 @@
-"""Generates the gRPC stubs from the project's .proto files while building.
+"""Generates messages, their types (.pyi) and gRPC stubs from the project's .proto
+files while building.
 
 The files are those of the repository (proto/ at its top), copied into an sdist
 under protos/; nothing generated is kept in version control.
@@ -39,10 +40,11 @@ def run_protoc(arguments):
 
 
 def generate(destination):
-    """Writes headrace/v1/*_pb2*.py below `destination`."""
+    """Writes headrace/v1/*_pb2*.py and .pyi below `destination`."""
     root = proto_root()
     names = [f"headrace/v1/{name}" for name in proto_files()]
-    if run_protoc([f"-I{root}", f"--python_out={destination}", f"--grpc_python_out={destination}", *names]) != 0:
+    outputs = [f"--{kind}_out={destination}" for kind in ("python", "pyi", "grpc_python")]
+    if run_protoc([f"-I{root}", *outputs, *names]) != 0:
         raise RuntimeError("protoc failed")
     package = os.path.join(destination, "headrace", "v1")
     with open(os.path.join(package, "__init__.py"), "w", encoding="utf-8") as file:

@@ -3,15 +3,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from headrace.errors import DataLossError
-from headrace.hooks import IDENTITIES, HookNames
-from headrace.v1 import activations_pb2
-
-import grpc
+from headrace.arrays import Array, Integers
+from headrace.hooks import IDENTITIES
+from headrace.tensors import to_tensor
 
 
 class VerificationError(AssertionError):
@@ -23,16 +21,16 @@ class RowTable:
     """One entry per row of every array: the prompt's, then those of each choice,
     in order of position."""
 
-    position: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    token: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    position: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    token: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     phase: List[str] = field(default_factory=list)  # "prompt" or "generated"
-    choice: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # 0 for the prompt
+    choice: Integers = field(default_factory=lambda: np.empty(0, np.int64))  # 0 for the prompt
 
     def __len__(self) -> int:
         return len(self.position)
 
 
-class ActivationCache(Mapping[str, np.ndarray]):
+class ActivationCache(Mapping[str, Array]):
     """`cache["blocks.3.hook_resid_post"]` is [rows, hidden_size], float32.
 
     Arrays own their memory and are writable. `rows` says which position and
@@ -40,12 +38,15 @@ class ActivationCache(Mapping[str, np.ndarray]):
     it was not asked to.
     """
 
-    def __init__(self, arrays: Dict[str, np.ndarray], rows: RowTable, checks: object = None) -> None:
+    def __init__(self, arrays: Dict[str, Array], rows: RowTable, checks: object = None, *, dtype: str = "f32",
+                 attribute: Optional[Callable[..., Any]] = None) -> None:
         self._arrays = arrays
         self.rows = rows
         self.checks = checks
+        self.dtype = dtype  # what travelled
+        self._attribute = attribute
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Array:
         try:
             return self._arrays[name]
         except KeyError:
@@ -57,13 +58,22 @@ class ActivationCache(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def to_torch(self, device: Any = None) -> Dict[str, Any]:
+        """The same arrays as torch tensors, by name.
+
+        On the CPU a tensor shares its array's memory. bfloat16 stays bfloat16.
+        """
+        return {name: to_tensor(array, device) for name, array in self._arrays.items()}
+
     def verify(self) -> int:
         """Repeats the residual identities here, exactly, in float32.
 
         Returns how many rows times layers were checked; raises
         VerificationError at the first that fails, ValueError when the arrays
-        that an identity needs were not captured.
+        that an identity needs were not captured, or not in f32.
         """
+        if self.dtype != "f32":
+            raise ValueError(f"the rows travelled as {self.dtype}: the identities hold in f32")
         checked = 0
         for name in self._arrays:
             match = re.fullmatch(r"(blocks\.\d+\.)(hook_resid_(?:mid|post))", name)
@@ -76,7 +86,7 @@ class ActivationCache(Mapping[str, np.ndarray]):
                 checked += self._verify_one(*parts)
         if checked == 0:
             raise ValueError("nothing to verify: capture resid_pre, attn_out and resid_mid, or resid_mid, "
-                             "mlp_out and resid_post, in f32")
+                             "mlp_out and resid_post")
         return checked
 
     def accumulated_resid(self, layer: Optional[int] = None, *, incl_mid: bool = False, apply_ln: bool = False,
@@ -121,6 +131,13 @@ class ActivationCache(Mapping[str, np.ndarray]):
                     labels.append(f"{l}_{part}_out")
         return self._stack(names, labels, apply_ln, return_labels)
 
+    def logit_attrs(self, tokens: Sequence[int], *, contrast: Sequence[int] = (), by_head: bool = False) -> Any:
+        """Client.logit_attrs() of these rows, computed next to the weights: to be
+        awaited when headrace.aio made the cache."""
+        if self._attribute is None:
+            raise ValueError("only a cache of run_with_cache() can ask the server")
+        return self._attribute(tokens, contrast=contrast, by_head=by_head)
+
     def _num_layers(self) -> int:
         layers = [int(match[1]) for match in map(re.compile(r"blocks\.(\d+)\.").match, self._arrays) if match]
         if not layers:
@@ -141,60 +158,3 @@ class ActivationCache(Mapping[str, np.ndarray]):
             raise VerificationError(f"{before} + {write} != {after} at position {self.rows.position[row]}, "
                                     f"dimension {dimension}: {total[row, dimension]!r} != {self[after][row, dimension]!r}")
         return len(total)
-
-
-class CacheBuilder:
-    """Puts chunks together as they arrive."""
-
-    def __init__(self, names: HookNames) -> None:
-        self._names = names
-        self._next = 0
-        self._parts: Dict[Tuple[int, int], List[Tuple[activations_pb2.ActivationChunk, np.ndarray]]] = {}
-
-    def add(self, chunk: activations_pb2.ActivationChunk) -> None:
-        if chunk.sequence_number != self._next:
-            raise DataLossError(f"chunk {chunk.sequence_number} came where {self._next} was due",
-                                grpc.StatusCode.DATA_LOSS)
-        self._next += 1
-        layer = chunk.layer if chunk.HasField("layer") else -1
-        # Positions stay in the message; the bytes are copied out of it once, in build().
-        self._parts.setdefault((chunk.hook, layer), []).append((chunk, _to_float32(chunk)))
-
-    def build(self, checks: object = None) -> ActivationCache:
-        arrays: Dict[str, np.ndarray] = {}
-        rows = RowTable()
-        for (hook, layer), parts in sorted(self._parts.items()):
-            # Rows of one choice come in order; how those of several are mixed
-            # is another matter for each array.
-            parts.sort(key=lambda part: (part[0].phase, part[0].choice))
-            arrays[self._names.key(hook, layer)] = np.concatenate([values for _, values in parts])
-            if not len(rows):
-                rows = _rows_of([chunk for chunk, _ in parts])
-        return ActivationCache(arrays, rows, checks)
-
-
-def _rows_of(chunks: List[activations_pb2.ActivationChunk]) -> RowTable:
-    return RowTable(
-        position=np.array([p for chunk in chunks for p in chunk.positions], np.int64),
-        token=np.array([t for chunk in chunks for t in chunk.token_ids], np.int64),
-        phase=["prompt" if chunk.phase == activations_pb2.PHASE_PROMPT else "generated"
-               for chunk in chunks for _ in chunk.positions],
-        choice=np.array([chunk.choice for chunk in chunks for _ in chunk.positions], np.int64))
-
-
-def _to_float32(chunk: activations_pb2.ActivationChunk) -> np.ndarray:
-    """[row_count, width] float32; widening is exact."""
-    shape = (chunk.row_count, chunk.width)
-    if chunk.dtype == activations_pb2.WIRE_DTYPE_F32:
-        return np.frombuffer(chunk.data, "<f4").astype(np.float32).reshape(shape)
-    if chunk.dtype == activations_pb2.WIRE_DTYPE_BF16:
-        bits = np.frombuffer(chunk.data, "<u2").astype(np.uint32) << 16
-        return bits.view(np.float32).reshape(shape)
-    if chunk.dtype == activations_pb2.WIRE_DTYPE_F16:
-        return np.frombuffer(chunk.data, "<f2").astype(np.float32).reshape(shape)
-    if chunk.dtype == activations_pb2.WIRE_DTYPE_INT8:
-        values = np.frombuffer(chunk.data, np.int8).astype(np.float32).reshape(shape)
-        values *= np.array(chunk.scales, np.float32)[:, None]
-        values[list(chunk.outlier_rows), list(chunk.outlier_dimensions)] = chunk.outlier_values
-        return values
-    raise ValueError(f"this client does not read {activations_pb2.WireDtype.Name(chunk.dtype)}")

@@ -6,14 +6,13 @@ import os
 import threading
 import time
 import weakref
-from dataclasses import dataclass
-from typing import Callable, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 import grpc
 
 from headrace import errors
 from headrace.fork_support import FORK_HANGS_WITH_CHANNELS
-from headrace.v1 import inference_pb2_grpc
+from headrace.methods import Method
 
 T = TypeVar("T")
 
@@ -22,14 +21,18 @@ _forking = threading.Lock()
 _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
-@dataclass
 class Stubs:
-    """The services on one channel."""
+    """The methods of one channel."""
 
-    channel: grpc.Channel
-    inference: inference_pb2_grpc.InferenceServiceStub
-    models: inference_pb2_grpc.ModelServiceStub
-    forked: bool = False  # closed by a fork
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.forked = False  # closed by a fork
+        self._methods: Dict[str, Any] = {}
+
+    def __getitem__(self, method: Method[Any, Any]) -> Any:
+        if method.name not in self._methods:
+            self._methods[method.name] = method.on(self.channel)
+        return self._methods[method.name]
 
     def error(self, error: grpc.RpcError) -> errors.HeadraceError:
         """The exception of a call that failed on this channel."""
@@ -59,9 +62,7 @@ class Connection:
             if self._closed:
                 raise ValueError("the client is closed")
             if self._stubs is None:
-                channel = self._open_channel()
-                self._stubs = Stubs(channel, inference_pb2_grpc.InferenceServiceStub(channel),
-                                    inference_pb2_grpc.ModelServiceStub(channel))
+                self._stubs = Stubs(self._open_channel())
             return call(self._stubs), self._stubs
 
     def close(self) -> None:

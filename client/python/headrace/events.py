@@ -1,9 +1,7 @@
 """What a stream yields: the server's messages under their own names."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Union
-
-import grpc
+from typing import Any, Protocol, TypeVar, Union
 
 from headrace.v1 import activations_pb2, derived_pb2, generation_pb2
 
@@ -17,34 +15,17 @@ End = generation_pb2.End
 
 Event = Union[Header, Token, PromptLogprobs, ActivationChunk, Derived, ChoiceEnd, End]
 
+T_co = TypeVar("T_co", covariant=True)
 
-class EventStream(Iterator[Event]):
-    """The events of a call that runs already. Closing it cancels the call, and
-    so does dropping it, read or not."""
 
-    def __init__(self, call: Any, to_exception: Callable[[grpc.RpcError], Exception]) -> None:
-        self._call = call
-        self._to_exception = to_exception
-        self._closed = False
+class Builder(Protocol[T_co]):
+    """Makes one thing of a whole stream."""
 
-    def __next__(self) -> Event:
-        if self._closed:
-            raise StopIteration
-        try:
-            response = next(self._call)
-        except grpc.RpcError as error:
-            raise self._to_exception(error) from None
-        return getattr(response, response.WhichOneof("event"))
+    def add(self, event: Event) -> None: ...
 
-    def close(self) -> None:
-        self._closed = True
-        self._call.cancel()
+    def result(self) -> T_co: ...
 
-    def __enter__(self) -> "EventStream":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self._call.cancel()
+def event_of(response: Any) -> Event:
+    event: Event = getattr(response, response.WhichOneof("event"))
+    return event

@@ -1,11 +1,10 @@
 """Names of hooks: headrace's ("resid_post") and TransformerLens's."""
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, Sequence, Tuple
 
-from headrace.v1 import activations_pb2, models_pb2
-
-Layers = Union[str, Sequence[int]]
+from headrace.selection import Layers, set_layers
+from headrace.v1 import models_pb2, selection_pb2
 
 
 class HookNames:
@@ -13,7 +12,7 @@ class HookNames:
 
     def __init__(self, hooks: Iterable[models_pb2.HookPointInfo]) -> None:
         self._by_name: Dict[str, models_pb2.HookPointInfo] = {h.name: h for h in hooks}
-        self._by_hook = {h.hook: h for h in self._by_name.values()}
+        self._by_hook: Dict[int, models_pb2.HookPointInfo] = {h.hook: h for h in self._by_name.values()}
 
     def __getitem__(self, name: str) -> models_pb2.HookPointInfo:
         """By headrace's name, or TransformerLens's without its layer: "hook_resid_post"."""
@@ -29,20 +28,15 @@ class HookNames:
         name = info.transformer_lens or (f"blocks.{{l}}.{info.name}" if info.layer_count else info.name)
         return name.replace("{l}", str(layer))
 
-    def selectors(self, names: Sequence[str], layers: Layers) -> List[activations_pb2.HookSelector]:
+    def selectors(self, names: Sequence[str], layers: Layers) -> List[selection_pb2.HookSelector]:
         selectors = []
         if isinstance(names, str):
             raise TypeError(f"hooks is a string, {names!r}; it takes a sequence of names")
         for name in names:
             info = self[name]
-            selector = activations_pb2.HookSelector(hook=info.hook)
+            selector = selection_pb2.HookSelector(hook=info.hook)
             if info.layer_count:
-                if isinstance(layers, str):
-                    if layers != "all":
-                        raise ValueError(f"layers is {layers!r}; it is 'all' or a sequence of numbers")
-                    selector.all = True
-                else:
-                    selector.layers.extend(layers)
+                set_layers(selector, layers)
             selectors.append(selector)
         return selectors
 

@@ -4,6 +4,7 @@ import gc
 import io
 import pathlib
 import re
+import sys
 import threading
 import warnings
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.v1 import activations_pb2
+from headrace.v1 import activations_pb2, generation_pb2
 
 TOKENS = [75, 104, 111, 20, 31]
 
@@ -202,7 +203,8 @@ def test_timeouts_are_checked():
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="timeout must be above 0"):
             headrace.Client("localhost:1", timeout=timeout)
-    with headrace.Client("localhost:1", timeout=float("inf")) as client:
+    once = headrace.RetryPolicy(max_attempts=1)
+    with headrace.Client("localhost:1", timeout=float("inf"), retry=once) as client:
         with pytest.raises(headrace.UnavailableError):
             client.get_model()
 
@@ -233,3 +235,131 @@ def test_tokens_round_trip(client):
     ids = client.tokenize("Hello, w\u00f6rld")
 
     assert client.detokenize(ids) == "Hello, w\u00f6rld"
+
+
+def test_forward_gives_logprobs_and_rows(client):
+    logits, cache = client.run_with_cache(TOKENS, layers=[0])
+    events = list(client.forward(TOKENS, capture=headrace.capture(["resid_post", "logits"], layers=[0]),
+                                 logprobs=generation_pb2.LogprobsOptions(prompt=True)))
+
+    chunks = {event.hook: event for event in events if isinstance(event, headrace.ActivationChunk)}
+    assert chunks[activations_pb2.HOOK_POINT_RESID_POST].data == cache["blocks.0.hook_resid_post"].tobytes()
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    expected = (shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))[range(4), TOKENS[1:]]
+    got = [event for event in events if isinstance(event, headrace.PromptLogprobs)]
+    assert [event.position for event in got] == [1, 2, 3, 4]
+    # Float32 logarithms.
+    np.testing.assert_allclose([event.token.logprob for event in got], expected, atol=5e-6)
+    with pytest.raises(TypeError, match="forward\\(\\) has no option 'temperature'"):
+        client.forward(TOKENS, temperature=0)
+
+
+def test_estimates_are_what_comes(client):
+    estimate = client.estimate_capture(TOKENS, hooks=["resid_post"], layers=[0, 1])
+    _, cache = client.run_with_cache(TOKENS, hooks=["resid_post"], layers=[0, 1])
+    assert estimate.prompt_token_count == len(TOKENS)
+    assert estimate.bytes_max == sum(array.nbytes for array in cache.values())
+
+
+def test_embeddings_are_pooled_rows(client):
+    _, cache = client.run_with_cache(TOKENS, hooks=["final_norm_out", "resid_post"], layers=[1])
+    rows = cache["final_norm_out"]
+    embedded = client.embed([TOKENS, "Hello"])
+    assert embedded.shape == (2, client.get_model().hidden_size) and embedded.flags.writeable
+    np.testing.assert_allclose(embedded[0], rows.astype(np.float64).mean(0), rtol=1e-6)
+    last = client.embed([TOKENS], hook="resid_post", layer=1, pooling="last")
+    np.testing.assert_array_equal(last[0], cache["blocks.1.hook_resid_post"][-1])
+    assert abs(np.linalg.norm(client.embed([TOKENS], normalize=True)) - 1) < 1e-6
+    with pytest.raises(TypeError, match="inputs is a string"):
+        client.embed("Hello")
+    with pytest.raises(ValueError, match="pooling is 'max'"):
+        client.embed(["Hello"], pooling="max")
+
+
+def test_a_conversation_goes_on(client):
+    messages = [{"role": "user", "content": "Say yes."}]
+    rendered = client.apply_chat_template(messages)
+    options = dict(max_tokens=6, temperature=0)
+    reply = client.chat(messages, **options)
+
+    assert "Say yes." in rendered.text and rendered.ids == client.tokenize(
+        rendered.text, add_special_tokens=False, parse_special=True)
+    assert reply == {"role": "assistant", "content": client.generate_text(rendered.ids, **options)}
+    assert reply["content"] == client.generate_text(headrace.make_chat(messages), **options)
+    assert reply["content"] in client.apply_chat_template([*messages, reply]).text
+    begun = [*messages, {"role": "assistant", "content": "Ye"}]
+    assert client.apply_chat_template(begun, continue_final_message=True).text.endswith("Ye")
+    kwargs = client.apply_chat_template(messages, template="{{ messages[0].content }}{{ mood }}",
+                                        template_kwargs={"mood": "!"})
+    assert kwargs.text == "Say yes.!"
+
+
+def test_narrow_arrays_stay_what_they_are_when_asked(client):
+    _, wide = client.run_with_cache(TOKENS, layers=[2], dtype="f16")
+    _, half = client.run_with_cache(TOKENS, layers=[2], dtype="f16", native=True)
+    name = "blocks.2.hook_resid_post"
+    assert half[name].dtype == np.float16 and wide[name].dtype == np.float32
+    np.testing.assert_array_equal(half[name].astype(np.float32), wide[name])
+    assert half.dtype == "f16"
+    with pytest.raises(ValueError, match="travelled as f16"):
+        half.verify()
+
+
+def test_bf16_arrays_of_ml_dtypes(client):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    _, wide = client.run_with_cache(TOKENS, layers=[2], dtype="bf16")
+    _, narrow = client.run_with_cache(TOKENS, layers=[2], dtype="bf16", native=True)
+    array = narrow["blocks.2.hook_resid_post"]
+    assert array.dtype == ml_dtypes.bfloat16 and array.flags.owndata
+    np.testing.assert_array_equal(array.astype(np.float32), wide["blocks.2.hook_resid_post"])
+
+
+def test_what_is_not_installed_is_named(client, monkeypatch):
+    _, cache = client.run_with_cache(TOKENS, layers=[2])
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="pip install ml_dtypes"):
+        client.run_with_cache(TOKENS, layers=[2], dtype="bf16", native=True)
+    with pytest.raises(ImportError, match="pip install torch"):
+        cache.to_torch()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_torch_tensors_share_memory(client, dtype):
+    torch = pytest.importorskip("torch")
+    if dtype == "bf16":
+        pytest.importorskip("ml_dtypes")
+    _, cache = client.run_with_cache(TOKENS, layers=[2], dtype=dtype, native=True)
+    name = "blocks.2.hook_resid_post"
+    tensor = cache.to_torch()[name]
+    assert tensor.dtype == (torch.float32 if dtype == "f32" else torch.bfloat16)
+    np.testing.assert_array_equal(tensor.float().numpy(), cache[name].astype(np.float32))
+    cache[name][0, 0] = 3
+    assert tensor[0, 0] == 3
+    assert cache.to_torch(device="cpu")[name].dtype == tensor.dtype
+
+
+def test_rows_are_selected_by_pythons_values(client):
+    def positions(**selection):
+        _, cache = client.run_with_cache(TOKENS, layers=[0], rows=headrace.rows(**selection), max_tokens=4,
+                                         temperature=0, ignore_eos=True)
+        return cache.rows.position.tolist()
+
+    assert positions(prompt="all") == [0, 1, 2, 3, 4]
+    assert positions(prompt="last") == positions(prompt=[-1]) == [4]
+    assert positions(prompt=range(1, 5, 2)) == positions(prompt=(1, 3)) == [1, 3]
+    assert positions(prompt=range(-2, 0)) == [3, 4]
+    assert positions(prompt="all", exclude_positions=[0], exclude_tokens=[104]) == [2, 3, 4]
+    assert positions(prompt=[1], generated="all", exclude_positions=[6]) == [1, 5, 7]
+    assert positions(generated="all", feed_last_token=True) == [5, 6, 7, 8]
+    with pytest.raises(ValueError, match="prompt is 'first'"):
+        headrace.rows(prompt="first")
+
+
+def test_the_cache_asks_for_its_own_attribution(client):
+    asked = dict(rows=headrace.rows(generated="all"), max_tokens=4, temperature=1, ignore_eos=True)
+    logits, cache = client.run_with_cache(TOKENS, layers=[0], **asked)
+    attribution = cache.logit_attrs([65, 66])
+    # The same tokens were sampled again.
+    assert attribution.positions.tolist() == cache.rows.position.tolist()
+    np.testing.assert_array_equal(attribution.logits, logits[:, [65, 66]])

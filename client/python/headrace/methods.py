@@ -1,0 +1,47 @@
+"""The calls of the services, with the types that go in and out."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Type, TypeVar
+
+from google.protobuf.message import Message
+
+from headrace.v1 import generation_pb2, models_pb2
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+
+@dataclass(frozen=True)
+class Method(Generic[Request, Response]):
+    """One RPC. Both kinds of channel, grpc's and grpc.aio's, take it."""
+
+    service: str
+    name: str
+    request: Type[Request]
+    response: Type[Response]
+    streams: bool = False
+
+    def on(self, channel: Any) -> Any:
+        """What makes the call on a channel."""
+        make = channel.unary_stream if self.streams else channel.unary_unary
+        return make(f"/headrace.v1.{self.service}/{self.name}", request_serializer=self.request.SerializeToString,
+                    response_deserializer=self.response.FromString)
+
+
+GENERATE = Method("InferenceService", "Generate", generation_pb2.GenerateRequest, generation_pb2.GenerateResponse,
+                  streams=True)
+FORWARD = Method("InferenceService", "Forward", generation_pb2.ForwardRequest, generation_pb2.ForwardResponse,
+                 streams=True)
+EMBED = Method("InferenceService", "Embed", generation_pb2.EmbedRequest, generation_pb2.EmbedResponse)
+TOKENIZE = Method("InferenceService", "Tokenize", generation_pb2.TokenizeRequest, generation_pb2.TokenizeResponse)
+DETOKENIZE = Method("InferenceService", "Detokenize", generation_pb2.DetokenizeRequest,
+                    generation_pb2.DetokenizeResponse)
+APPLY_CHAT_TEMPLATE = Method("InferenceService", "ApplyChatTemplate", generation_pb2.ApplyChatTemplateRequest,
+                             generation_pb2.ApplyChatTemplateResponse)
+LIST_MODELS = Method("ModelService", "ListModels", models_pb2.ListModelsRequest, models_pb2.ListModelsResponse)
+GET_MODEL = Method("ModelService", "GetModel", models_pb2.GetModelRequest, models_pb2.GetModelResponse)
+LIST_HOOK_POINTS = Method("ModelService", "ListHookPoints", models_pb2.ListHookPointsRequest,
+                          models_pb2.ListHookPointsResponse)
+ESTIMATE_CAPTURE = Method("ModelService", "EstimateCapture", models_pb2.EstimateCaptureRequest,
+                          models_pb2.EstimateCaptureResponse)
