@@ -79,7 +79,7 @@ struct CliOptions {
   std::string system;  // chat: the system message
   int logprobs = -1;   // most likely tokens; -1: no log probabilities
   bool json = false;
-  std::string html;  // lens: the page to write
+  std::string html;  // the page to write
   // context-report: scaling methods to compare.
   std::vector<std::string> methods;
   std::vector<std::string> positional;  // after the command

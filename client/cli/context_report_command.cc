@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_format.h"
 #include "client/cli/command.h"
+#include "client/cli/html_page.h"
+#include "client/cli/html_pages.h"
 #include "client/cli/request_builder.h"
 #include "nlohmann/json.hpp"
 
@@ -101,10 +103,6 @@ absl::Status RunContextReport(client::Client& client,
     return absl::InvalidArgumentError(
         "give --methods: none, linear, ntk, yarn, …, by commas");
   }
-  if (!options.html.empty()) {
-    return absl::InvalidArgumentError(
-        "--html is the page of headrace lens; a report is text or --json");
-  }
   std::vector<Curve> curves;
   for (const std::string& method : options.methods) {
     const auto losses = Losses(client, options, method);
@@ -121,7 +119,7 @@ absl::Status RunContextReport(client::Client& client,
       return losses.status();
     }
   }
-  if (!options.json) {
+  if (!options.json && options.html.empty()) {
     Print(curves);
     return absl::OkStatus();
   }
@@ -131,6 +129,9 @@ absl::Status RunContextReport(client::Client& client,
                    {"note", curve.note},
                    {"mean_loss", curve.mean_loss},
                    {"bucket_end", curve.bucket_end}});
+  }
+  if (!options.html.empty()) {
+    return WriteHtmlPage(kContextReportPage, out.dump(), options.html);
   }
   std::cout << out.dump() << "\n" << std::flush;
   return absl::OkStatus();

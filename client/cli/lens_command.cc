@@ -1,15 +1,14 @@
 // headrace lens: what the model would predict if it stopped at each layer.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "client/cli/command.h"
-#include "client/cli/lens_page.h"
+#include "client/cli/html_page.h"
+#include "client/cli/html_pages.h"
 #include "client/cli/lens_report.h"
 #include "client/cli/request_builder.h"
 
@@ -77,18 +76,6 @@ void PrintAttribution(const LensReport& report) {
   }
 }
 
-absl::Status WritePage(const LensReport& report, const std::string& path) {
-  // "</script>" in a text must not end the page's own script.
-  const std::string data =
-      absl::StrReplaceAll(ToJson(report), {{"<", "\\u003c"}});
-  std::ofstream file(path, std::ios::binary);
-  file << absl::StrReplaceAll(kLensPage, {{"\"@DATA@\"", data}});
-  file.flush();
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot write ", path));
-  std::cerr << path << "\n";
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status RunLens(client::Client& client, const CliOptions& options) {
@@ -103,7 +90,9 @@ absl::Status RunLens(client::Client& client, const CliOptions& options) {
   }
   const absl::StatusOr<LensReport> report = GatherLens(client, *request, kTopK);
   if (!report.ok()) return report.status();
-  if (!options.html.empty()) return WritePage(*report, options.html);
+  if (!options.html.empty()) {
+    return WriteHtmlPage(kLensPage, ToJson(*report), options.html);
+  }
   if (options.json) {
     std::cout << ToJson(*report) << "\n" << std::flush;
     return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/token_pieces.h"
 #include "nlohmann/json.hpp"
 
 namespace headrace::cli {
@@ -86,12 +87,10 @@ absl::Status Collect(client::Client& client, const v1::GenerateRequest& request,
 absl::Status FillPieces(client::Client& client, LensReport& report) {
   for (LensToken& token : report.tokens) {
     if (!token.piece.empty()) continue;
-    v1::DetokenizeRequest request;
-    request.set_model(report.header.model());
-    request.add_ids(token.id);
-    const auto response = client.Detokenize(request);
-    if (!response.ok()) return response.status();
-    token.piece = response->data();
+    absl::StatusOr<std::string> piece =
+        PieceOfToken(client, report.header.model(), token.id);
+    if (!piece.ok()) return piece.status();
+    token.piece = *std::move(piece);
   }
   return absl::OkStatus();
 }
@@ -139,13 +138,6 @@ void AddDerived(v1::CaptureSpec& capture, uint32_t top_k) {
       v1::HOOK_POINT_RESID_POST);
 }
 
-// Bytes that are no UTF-8 by themselves are written out: half a character.
-std::string Readable(const std::string& piece) {
-  const std::string quoted = nlohmann::json(piece).dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(quoted).get<std::string>();
-}
-
 }  // namespace
 
 absl::StatusOr<LensReport> GatherLens(client::Client& client,
@@ -186,7 +178,7 @@ std::string ToJson(const LensReport& report) {
   const auto positions = static_cast<int64_t>(report.tokens.size());
   Json tokens = Json::array();
   for (const LensToken& token : report.tokens) {
-    tokens.push_back({{"id", token.id}, {"text", Readable(token.piece)}});
+    tokens.push_back({{"id", token.id}, {"text", ReadableText(token.piece)}});
   }
   Json lens = Json::array();
   Json norms = Json::array();
@@ -200,7 +192,7 @@ std::string ToJson(const LensReport& report) {
       for (const LensPrediction& prediction :
            report.predictions.at({layer, p})) {
         cell.push_back({{"id", prediction.id},
-                        {"text", Readable(prediction.piece)},
+                        {"text", ReadableText(prediction.piece)},
                         {"logprob", prediction.logprob}});
       }
       cells.push_back(std::move(cell));
@@ -223,7 +215,7 @@ std::string ToJson(const LensReport& report) {
                     {"cosines", cosines},
                     {"attribution",
                      {{"id", report.chosen.id},
-                      {"text", Readable(report.chosen.piece)},
+                      {"text", ReadableText(report.chosen.piece)},
                       {"logit", report.logit},
                       {"parts", parts}}}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);

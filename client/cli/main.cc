@@ -87,7 +87,8 @@ ABSL_FLAG(std::string, rows, "prompt",
           "all, prompt, generated, last, or positions: 0,-1,4:8.");
 ABSL_FLAG(std::string, dtype, "f32", "On the wire: f32, bf16.");
 ABSL_FLAG(std::string, out, "", "trace: the .npz file to write.");
-ABSL_FLAG(std::string, html, "", "lens: the page to write.");
+ABSL_FLAG(std::string, html, "",
+          "lens, trace, context-report: the page to write.");
 ABSL_FLAG(bool, verify, false, "trace: repeat the residual identities.");
 // Bench.
 ABSL_FLAG(int, concurrency, 1, "bench: clients at once.");

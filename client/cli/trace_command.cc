@@ -14,9 +14,13 @@
 #include "client/cli/activation_table.h"
 #include "client/cli/capture_builder.h"
 #include "client/cli/command.h"
+#include "client/cli/html_page.h"
+#include "client/cli/html_pages.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/npz_writer.h"
 #include "client/cli/request_builder.h"
+#include "client/cli/token_pieces.h"
+#include "client/cli/trace_report.h"
 
 namespace headrace::cli {
 namespace {
@@ -63,18 +67,16 @@ absl::Status Collect(client::GenerateStream& stream, Trace& trace) {
   return stream.Finish();
 }
 
-absl::Status Save(const Trace& trace, const v1::ListHookPointsResponse& hooks,
+using HooksByPoint = std::map<v1::HookPoint, v1::HookPointInfo>;
+
+absl::Status Save(const Trace& trace, const HooksByPoint& by_hook,
                   const std::string& path) {
-  std::map<v1::HookPoint, v1::HookPointInfo> by_hook;
-  for (const v1::HookPointInfo& hook : hooks.hooks()) {
-    by_hook[hook.hook()] = hook;
-  }
   NpzWriter npz(path);
   std::vector<int64_t> positions;
   for (const auto& [key, array] : trace.activations.arrays()) {
     positions = array.positions;
     if (absl::Status status =
-            npz.Add(ArrayName(by_hook[key.first], key.second), "<f4",
+            npz.Add(ArrayName(by_hook.at(key.first), key.second), "<f4",
                     {array.rows(), array.width}, Bytes(array.values));
         !status.ok()) {
       return status;
@@ -93,11 +95,26 @@ absl::Status Save(const Trace& trace, const v1::ListHookPointsResponse& hooks,
   return npz.Finish();
 }
 
+absl::Status WritePage(client::Client& client, const Trace& trace,
+                       const HooksByPoint& by_hook, const std::string& path) {
+  std::vector<std::string> pieces;
+  for (const int64_t token : trace.tokens) {
+    absl::StatusOr<std::string> piece = PieceOfToken(
+        client, trace.header.model(), static_cast<uint32_t>(token));
+    // A model without a tokenizer has ids only.
+    pieces.push_back(piece.ok() ? *std::move(piece) : absl::StrCat(token));
+  }
+  return WriteHtmlPage(
+      kTracePage, TraceJson(trace.header, pieces, trace.activations, by_hook),
+      path);
+}
+
 }  // namespace
 
 absl::Status RunTrace(client::Client& client, const CliOptions& options) {
-  if (options.capture.out.empty()) {
-    return absl::InvalidArgumentError("--out FILE.npz is missing");
+  if (options.capture.out.empty() && options.html.empty()) {
+    return absl::InvalidArgumentError(
+        "--out FILE.npz or --html FILE is missing");
   }
   absl::StatusOr<v1::GenerateRequest> request = BuildGenerateRequest(options);
   if (!request.ok()) return request.status();
@@ -141,7 +158,18 @@ absl::Status RunTrace(client::Client& client, const CliOptions& options) {
     }
     std::cerr << "verified " << checked << " row identities exactly\n";
   }
-  return Save(trace, *hooks, options.capture.out);
+  HooksByPoint by_hook;
+  for (const v1::HookPointInfo& hook : hooks->hooks()) {
+    by_hook[hook.hook()] = hook;
+  }
+  if (!options.html.empty()) {
+    if (absl::Status status = WritePage(client, trace, by_hook, options.html);
+        !status.ok()) {
+      return status;
+    }
+  }
+  if (options.capture.out.empty()) return absl::OkStatus();
+  return Save(trace, by_hook, options.capture.out);
 }
 
 }  // namespace headrace::cli

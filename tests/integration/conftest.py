@@ -2,6 +2,8 @@
 (build/release/bin/headrace-server), HEADRACE_TEST_MODEL the default model."""
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -84,3 +86,20 @@ def stories_address(stories_path):
 def stories(stories_address):
     with headrace.Client(stories_address) as client:
         yield client
+
+
+@pytest.fixture()
+def in_browser(tmp_path):
+    """What a page is once its script ran."""
+
+    def run(page):
+        source = page.read_text(encoding="utf-8")
+        assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", source), "the page needs a network"
+        chromium = shutil.which("chromium")
+        assert chromium, "chromium is missing: it is in deploy/packages.txt"
+        return subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+             f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()],
+            check=True, capture_output=True, text=True, timeout=120).stdout
+
+    return run

@@ -144,7 +144,6 @@ def test_ctrl_c_ends_the_call_on_the_server_too(smollm2_address):
     (["models", "stray"], "unexpected argument: stray"),
     (["generate", "two", "words"], "unexpected argument: words"),
     (["context-report", "--prompt", "a b"], "--methods"),
-    (["context-report", "--prompt", "a b", "--methods", "none", "--html", "x.html"], "--html"),
 ])
 def test_what_is_wrong_is_said(smollm2_address, command_line, tmp_path, flags, words):
     done = command_line(smollm2_address, *flags, text=True, cwd=tmp_path)
