@@ -38,12 +38,13 @@ class ActivationCache(Mapping[str, Array]):
     it was not asked to.
     """
 
-    def __init__(self, arrays: Dict[str, Array], rows: RowTable, checks: object = None, *, dtype: str = "f32",
-                 attribute: Optional[Callable[..., Any]] = None) -> None:
+    def __init__(self, arrays: Dict[str, Array], rows: RowTable, checks: object = None, *, num_layers: int,
+                 dtype: str = "f32", attribute: Optional[Callable[..., Any]] = None) -> None:
         self._arrays = arrays
         self.rows = rows
         self.checks = checks
         self.dtype = dtype  # what travelled
+        self._num_layers = num_layers  # of the model
         self._attribute = attribute
 
     def __getitem__(self, name: str) -> Array:
@@ -95,20 +96,28 @@ class ActivationCache(Mapping[str, Array]):
 
         As TransformerLens's: resid_pre of the layers before `layer` (and
         resid_mid after each with incl_mid), then resid_pre of `layer`, or
-        resid_post of the last one when it is None. apply_ln divides by the
-        captured scale of the final norm.
+        resid_post of the last one when it is None. With apply_ln each is divided
+        by its own root mean square, as the logit lens does; the norm's gain is
+        not applied. That takes attn_norm_scale, mlp_norm_scale with incl_mid,
+        and final_norm_scale when `layer` is None.
         """
-        last = self._num_layers() if layer is None else layer
-        names, labels = [], []
+        last = self._num_layers if layer is None else layer
+        names, scales, labels = [], [], []
         for l in range(last):
             names.append(f"blocks.{l}.hook_resid_pre")
+            scales.append(f"blocks.{l}.ln1.hook_scale")
             labels.append(f"{l}_pre")
             if incl_mid:
                 names.append(f"blocks.{l}.hook_resid_mid")
+                scales.append(f"blocks.{l}.ln2.hook_scale")
                 labels.append(f"{l}_mid")
         names.append(f"blocks.{last - 1}.hook_resid_post" if layer is None else f"blocks.{last}.hook_resid_pre")
+        scales.append(self._scale_before(layer))
         labels.append("final_post" if layer is None else f"{last}_pre")
-        return self._stack(names, labels, apply_ln, return_labels)
+        stack = np.stack([self[name] for name in names])
+        if apply_ln:
+            stack = stack / np.stack([self[name] for name in scales])
+        return (stack, labels) if return_labels else stack
 
     def decompose_resid(self, layer: Optional[int] = None, *, mode: str = "all", apply_ln: bool = False,
                         return_labels: bool = False) -> Any:
@@ -117,6 +126,8 @@ class ActivationCache(Mapping[str, Array]):
         As TransformerLens's: the embedding, then attn_out and mlp_out of the
         layers before `layer` (all when it is None). mode "attn" or "mlp" keeps
         those writes alone. With mode "all" the sum is the residual stream.
+        apply_ln divides by what the norm that reads this sum divides by:
+        attn_norm_scale of `layer`, or final_norm_scale.
         """
         if mode not in ("all", "attn", "mlp"):
             raise ValueError(f"mode is {mode!r}; it is 'all', 'attn' or 'mlp'")
@@ -124,12 +135,15 @@ class ActivationCache(Mapping[str, Array]):
         if mode == "all":
             names += [name for name in ("hook_embed", "hook_pos_embed") if name == "hook_embed" or name in self]
             labels += ["embed", "pos_embed"][:len(names)]
-        for l in range(self._num_layers() if layer is None else layer):
+        for l in range(self._num_layers if layer is None else layer):
             for part in ("attn", "mlp"):
                 if mode in ("all", part):
                     names.append(f"blocks.{l}.hook_{part}_out")
                     labels.append(f"{l}_{part}_out")
-        return self._stack(names, labels, apply_ln, return_labels)
+        stack = np.stack([self[name] for name in names])
+        if apply_ln:
+            stack = stack / self[self._scale_before(layer)]
+        return (stack, labels) if return_labels else stack
 
     def logit_attrs(self, tokens: Sequence[int], *, contrast: Sequence[int] = (), by_head: bool = False) -> Any:
         """Client.logit_attrs() of these rows, computed next to the weights: to be
@@ -138,17 +152,10 @@ class ActivationCache(Mapping[str, Array]):
             raise ValueError("only a cache of run_with_cache() can ask the server")
         return self._attribute(tokens, contrast=contrast, by_head=by_head)
 
-    def _num_layers(self) -> int:
-        layers = [int(match[1]) for match in map(re.compile(r"blocks\.(\d+)\.").match, self._arrays) if match]
-        if not layers:
-            raise ValueError("no layer was captured")
-        return max(layers) + 1
-
-    def _stack(self, names: List[str], labels: List[str], apply_ln: bool, return_labels: bool) -> Any:
-        stack = np.stack([self[name] for name in names])
-        if apply_ln:
-            stack = stack / self["ln_final.hook_scale"]
-        return (stack, labels) if return_labels else stack
+    @staticmethod
+    def _scale_before(layer: Optional[int]) -> str:
+        """Of the norm that reads resid_pre of `layer`, or the end of the stream."""
+        return "ln_final.hook_scale" if layer is None else f"blocks.{layer}.ln1.hook_scale"
 
     def _verify_one(self, before: str, write: str, after: str) -> int:
         total = self[before] + self[write]

@@ -121,4 +121,5 @@ class CacheBuilder:
         checks = self._end.checks if self._end is not None and self._end.HasField("checks") else None
         # What was sampled is sampled again.
         again = self._attribute and functools.partial(self._attribute, seed=self._header.sampling.seed)
-        return ActivationCache(arrays, rows, checks, dtype=dtype_name(self._header.wire_dtype), attribute=again)
+        return ActivationCache(arrays, rows, checks, num_layers=self._names.num_layers,
+                               dtype=dtype_name(self._header.wire_dtype), attribute=again)

@@ -22,6 +22,10 @@ class HookNames:
         known = ", ".join(n for n, h in self._by_name.items() if h.capturable)
         raise ValueError(f"hooks: there is no hook {name!r}; capturable here: {known}")
 
+    @property
+    def num_layers(self) -> int:
+        return max((info.layer_count for info in self._by_name.values()), default=0)
+
     def key(self, hook: int, layer: int) -> str:
         """The name of an array: TransformerLens's where it has one."""
         info = self._by_hook[hook]

@@ -7,7 +7,8 @@ from headrace import interventions
 from headrace.v1 import activations_pb2
 
 TOKENS = [75, 104, 111, 20, 31]
-BUS = ["embed", "resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post", "final_norm_scale"]
+BUS = ["embed", "resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post", "attn_norm_scale", "mlp_norm_scale",
+       "final_norm_scale"]
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,35 @@ def test_the_writes_sum_up_to_the_residual_stream(client, cached):
     assert labels[0] == "0_pre" and labels[1] == "0_mid" and labels[-1] == "final_post"
     np.testing.assert_array_equal(stack[0], cache["hook_embed"])
     np.testing.assert_array_equal(stack[-1], final)
-    scaled = cache.accumulated_resid(layer=1, apply_ln=True)
-    np.testing.assert_array_equal(scaled[-1], cache["blocks.1.hook_resid_pre"] / cache["ln_final.hook_scale"])
+
+
+def test_apply_ln_divides_by_the_norm_that_would_read_it(client, cached):
+    # TransformerLensOrg/TransformerLens#1076: every layer was divided by the final norm's scale.
+    _, cache = cached
+    for layer in (None, 2):
+        stack = cache.accumulated_resid(layer, incl_mid=True, apply_ln=True).astype(np.float64)
+        # Root mean squares of 1, but for epsilon and float32's rounding.
+        plain = cache.accumulated_resid(layer, incl_mid=True).astype(np.float64)
+        mean_square = (plain ** 2).mean(-1, keepdims=True)
+        np.testing.assert_allclose(stack, plain / np.sqrt(mean_square + 1e-5), rtol=1e-5)
+        parts = cache.decompose_resid(layer, apply_ln=True).astype(np.float64).sum(0)
+        np.testing.assert_allclose(parts, stack[-1], atol=1e-5 * np.abs(stack[-1]).max())
+    assert (np.abs(stack[0]).max(-1) > 2 * np.abs(plain[0] / cache["ln_final.hook_scale"]).max(-1)).all()
+
+
+def test_the_last_layer_captured_is_not_taken_for_the_models_last(client):
+    # lightseekorg/TorchSpec#87: is it N - 1 or N?
+    layers = client.get_model().num_hidden_layers
+    hooks = ["embed", "resid_pre", "attn_out", "mlp_out", "resid_post"]
+    _, cache = client.run_with_cache(TOKENS, hooks=hooks, layers=[0, 1])
+    for incomplete in (cache.accumulated_resid, cache.decompose_resid):
+        with pytest.raises(KeyError, match=r"'blocks\.2\..*was not captured"):
+            incomplete()
+    assert len(cache.accumulated_resid(1)) == 2
+    _, last = client.run_with_cache(TOKENS, layers=[-1])
+    assert set(last) == {f"blocks.{layers - 1}.hook_resid_post", "logits"}
+    with pytest.raises(headrace.InvalidArgumentError, match=f"{layers}"):
+        client.run_with_cache(TOKENS, layers=[layers])
 
 
 def test_transformer_lens_names_name_hooks(client):
