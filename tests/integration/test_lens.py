@@ -58,6 +58,31 @@ def test_norms_and_cosines_are_those_of_the_rows(report, smollm2):
     np.testing.assert_allclose(report["cosines"], cosines, atol=1e-6)
 
 
+def test_every_layer_is_seen_through_its_own_statistics(stories):
+    # TransformerLensOrg/TransformerLens#1076: the final norm's scale made the early layers look uniform.
+    prompt = [1, 403, 407, 261, 378, 432]
+    hooks = ["resid_pre", "resid_post", "attn_norm_scale", "final_norm_scale", "final_norm_out"]
+    _, cache = stories.run_with_cache(prompt, hooks=hooks)
+    _, everything = stories.run_with_cache(list(range(512)), hooks=["embed"])
+    final = cache.accumulated_resid(apply_ln=True)[-1].astype(np.float64)
+    gain = (cache["final_norm_out"] * final).sum(0) / (final ** 2).sum(0)
+    unembed = gain[:, None] * everything["hook_embed"].astype(np.float64).T  # the model's two ends are tied
+
+    def logprobs(rows):
+        logits = rows.astype(np.float64) @ unembed
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+    wanted = list(range(0, 512, 6))  # 86 of them
+    for hook, first in (("resid_pre", 0), ("resid_post", 1)):
+        lens = stories.logit_lens(prompt, hook=hook, top_k=1, tokens=wanted)
+        stack = cache.accumulated_resid(apply_ln=True)[first:first + 5]
+        # Float32 products and logarithms.
+        np.testing.assert_allclose(lens.token_logprobs, logprobs(stack)[..., wanted], atol=2e-4)
+        np.testing.assert_array_equal(lens.ids[..., 0], logprobs(stack).argmax(-1))
+        shrunk = cache.accumulated_resid()[first:first + 5] / cache["ln_final.hook_scale"]
+        assert np.abs(lens.token_logprobs - logprobs(shrunk)[..., wanted])[0].max() > 0.5
+
+
 def test_the_page_shows_it_in_a_browser(lens, in_browser, tmp_path):
     page = tmp_path / "lens.html"
     lens("--html", str(page))
