@@ -71,7 +71,7 @@ class Probe:
     def direction(self) -> np.ndarray[Any, Any]:
         """Unit vector in the residual stream, towards praise."""
         direction = self._weights[:-1] / self._scale
-        return direction / np.linalg.norm(direction)
+        return np.asarray(direction / np.linalg.norm(direction))
 
 
 def preference(client: headrace.Client, steer: Sequence[interventions.Intervention]) -> float:
