@@ -29,6 +29,7 @@ class SmolLm2HooksTest : public ::testing::Test {
   const GoldenArrays goldens_{"smollm2/hook_goldens"};
 };
 
+// TransformerLensOrg/TransformerLens#496: the error of each hook has a bound.
 TEST_F(SmolLm2HooksTest, RowsInsideTheSublayersMatchTransformers) {
   TestSequence test;
   test.prompt = goldens_.json["ids"].get<std::vector<int32_t>>();

@@ -15,7 +15,8 @@ def squares(row):
 
 
 def test_rows_are_those_of_transformers_under_their_own_names(smollm2):
-    # eastriverlee/LLM.swift#87, EleutherAI/sparsify#11
+    # eastriverlee/LLM.swift#87, EleutherAI/sparsify#11, ggml-org/llama.cpp#27073, ggml-org/llama.cpp#20785;
+    # ndif-team/nnsight#337, ndif-team/nnsight#630: an engine's own residual, or one that was changed in place.
     _, cache = smollm2.run_with_cache(PROMPT, hooks=["embed", "resid_pre", "resid_post", "final_norm_out"])
     post = lambda layer: cache[f"blocks.{layer}.hook_resid_post"]
     assert list(cache.rows.token) == FRANCE
@@ -55,6 +56,8 @@ def test_pooled_embeddings_are_the_rows_that_they_name(smollm2, smollm2_address)
 
 
 def test_watching_changes_no_token_and_no_bit(smollm2):
+    # vllm-project/vllm#4435, vllm-project/vllm#6165, vllm-project/vllm#24288, vllm-project/vllm#15434,
+    # vllm-project/vllm#7892: rows beside the text of one call.
     options = dict(max_tokens=8, temperature=0, logprobs=generation_pb2.LogprobsOptions(top_n=3))
     plain = [(e.id, e.logprob) for e in smollm2.generate(FRANCE, **options) if isinstance(e, headrace.Token)]
     capture = activations_pb2.CaptureSpec(

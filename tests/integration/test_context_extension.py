@@ -86,6 +86,29 @@ def test_two_scalings_in_one_batch_do_not_disturb_each_other(stories):
     assert not np.array_equal(alone["none"][0], alone["yarn"][0])
 
 
+def test_a_short_prompt_is_not_scaled_for_a_long_one(stories):
+    # sgl-project/sglang#6030: static YaRN changes short prompts too; awslabs/keys_values#12: what is cached for one
+    # length is wrong for another.
+    story = [1] + [(7 * i) % 500 for i in range(399)]
+    auto, dynamic = ce.RopeScaling(auto=ce.AutoScaling()), ce.RopeScaling(dynamic_ntk=ce.DynamicNtkScaling(factor=4))
+
+    def logits(length, scaling, max_tokens=8):
+        extension = {} if scaling is None else {"context_extension": ce.ContextExtension(rope_scaling=scaling)}
+        return stories.run_with_cache((story * 2)[:length], hooks=[], temperature=0, ignore_eos=True,
+                                      max_tokens=max_tokens, rows=headrace.rows(prompt="last", generated="all"),
+                                      **extension)[0]
+
+    for length in (5, 400):
+        plain = logits(length, None)
+        np.testing.assert_array_equal(logits(length, auto), plain)
+        np.testing.assert_array_equal(logits(length, dynamic), plain)
+        assert not np.array_equal(logits(length, METHODS["yarn"]), plain)
+        # A long one with the same beginning leaves nothing behind that the short one would take.
+        assert np.isfinite(logits(600, dynamic)).all() and np.isfinite(logits(600, auto)).all()
+        np.testing.assert_array_equal(logits(length, dynamic), plain)
+        np.testing.assert_array_equal(logits(length, auto), plain)
+
+
 def rope(client, **extension):
     """The rotary encoding that a request is given."""
     return next(client.generate([5, 6, 7], max_tokens=1, context_extension=ce.ContextExtension(**extension))).rope

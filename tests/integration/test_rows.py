@@ -204,6 +204,21 @@ def test_reading_rows_costs_little(smollm2, smollm2_address):
     assert least["all"] < 2 * least["nothing"] and least["probe"] < 2 * least["nothing"], least
 
 
+def test_shuffling_costs_less_than_reading(stories):
+    # decoderesearch/SAELens#277: more than half of the time went into it.
+    prompts = [[(i * 31 + p * 7) % 500 for p in range(250)] for i in range(40)]
+
+    def seconds(seed):
+        began = time.process_time()
+        with headrace.Harvest(stories, prompts, layers=[3], seed=seed, batch_rows=1024, buffer_rows=4096,
+                              exclude_tokens=()) as harvest:
+            assert sum(map(len, harvest)) == 10000
+        return time.process_time() - began
+
+    least = {seed: min(seconds(seed) for _ in range(2)) for seed in (None, 0)}
+    assert least[0] < 2 * least[None], least
+
+
 def test_memory_grows_with_the_prompt_and_not_with_its_square(stories_path):
     # TransformerLensOrg/TransformerLens#479: a mask of n x n per layer; TransformerLensOrg/TransformerLens#807,
     # TransformerLensOrg/TransformerLens#746: what is cached stays.

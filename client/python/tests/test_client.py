@@ -43,6 +43,7 @@ def test_seeds_of_64_bits_come_back_exactly(client):
 
 
 def test_run_with_cache_verifies(client):
+    # TransformerLensOrg/TransformerLens#1648: attn_out was not what is added.
     logits, cache = client.run_with_cache(
         TOKENS, hooks=["resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post"], checks=True)
     layers = client.get_model().num_hidden_layers

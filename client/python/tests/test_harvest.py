@@ -147,6 +147,7 @@ def test_text_is_harvested_as_generate_would_read_it(client, harvested):
 
 
 def test_several_points_stand_side_by_side(client, harvested):
+    # decoderesearch/SAELens#540
     harvest = harvested(hooks=["resid_pre", "attn_out"], layers=[1, 4], seed=None)
     assert harvest.names == ["blocks.1.hook_resid_pre", "blocks.4.hook_resid_pre", "blocks.1.hook_attn_out",
                              "blocks.4.hook_attn_out"]
@@ -191,6 +192,7 @@ def test_a_bad_prompt_is_an_error_at_its_turn(client, harvested):
 
 
 def test_it_reads_no_more_than_it_has_room_for(harvested):
+    # decoderesearch/SAELens#277: out of memory.
     taken = []
 
     def endless():

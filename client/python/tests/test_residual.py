@@ -17,6 +17,7 @@ def cached(client):
 
 
 def test_the_writes_sum_up_to_the_residual_stream(client, cached):
+    # TransformerLensOrg/TransformerLens#1639, ndif-team/nnterp#51: a "write" that was a whole residual stream.
     _, cache = cached
     layers = client.get_model().num_hidden_layers
     writes, labels = cache.decompose_resid(return_labels=True)

@@ -169,6 +169,8 @@ TEST(ExtensionTest, Llama3ServesTheExtendedLength) {
   EXPECT_EQ(rope.params.original_max_position_embeddings, 512);
 }
 
+// awslabs/keys_values#12: keys in the cache are rotated, by one factor per
+// sequence.
 TEST(ExtensionTest, DynamicNtkIsFrozenAtWhatIsNeeded) {
   const RopeRequest request = Scaling(RopeType::kDynamicNtk, 4);
   const EffectiveRope brief = Resolve(SmallModel(), request, 512);

@@ -118,6 +118,7 @@ TEST(ParseHfTest, DisagreeingTypesAreRefused) {
                         "(\"yarn\"); is \"linear\""));
 }
 
+// TransformerLensOrg/TransformerLens#894: unscaled where the type is not known.
 TEST(ParseHfTest, UnknownTypesAreRefusedNotDefaulted) {
   EXPECT_THAT(ErrorOf(WithScaling(R"({"rope_type": "axial"})")),
               HasSubstr("rope_scaling.rope_type must be one of"));

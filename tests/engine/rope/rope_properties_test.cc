@@ -77,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RopeType::kLlama3, RopeType::kProportional),
     [](const auto& info) { return std::string(RopeTypeName(info.param)); });
 
+// TransformerLensOrg/TransformerLens#385
 TEST(RopePairingTest, RotatesThePairsOfEachLayout) {
   const RopeParams params = Base(4);
   const Vector interleaved =
@@ -184,8 +185,8 @@ TEST(YarnTest, CrossedRampStaysMonotonic) {
   }
 }
 
-// vllm-project/vllm#46280, sgl-project/sglang#33558: it replaces the formula,
-// once.
+// vllm-project/vllm#46280, sgl-project/sglang#33558, ml-explore/mlx-lm#1507: it
+// replaces the formula, once.
 TEST(YarnTest, ExplicitAttentionFactorReplacesTheFormula) {
   RopeParams params = Scaled(RopeType::kYarn, 4);
   params.attention_factor = 1;

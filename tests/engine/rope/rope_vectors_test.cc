@@ -74,6 +74,7 @@ RopeParams Llama3(int64_t head_dim, double factor) {
   return params;
 }
 
+// TransformerLensOrg/TransformerLens#764: base 500 000 and no scaling by parts.
 TEST(RopeVectorsTest, Llama31) {
   const EffectiveRope rope = Resolve(Llama3(128, 8));
   const EffectiveRope base = Resolve(Base(128, 5e5, 131072));
@@ -113,6 +114,7 @@ TEST(RopeVectorsTest, Llama31DivisorsAreThoseOfGgufFiles) {
   }
 }
 
+// TransformerLensOrg/TransformerLens#910: wrong factors.
 TEST(RopeVectorsTest, Llama32OneBillion) {
   const EffectiveRope rope = Resolve(Llama3(64, 32));
   const EffectiveRope base = Resolve(Base(64, 5e5, 131072));
@@ -202,6 +204,7 @@ TEST(RopeVectorsTest, Llama3OfTheSmallestModel) {
                     {{0, 1}, {1, 0.0427511788}, {2, 0.00125}, {3, 0.000125}});
 }
 
+// TransformerLensOrg/TransformerLens#894: Phi was run without them, silently.
 // The divisors of Phi-4-mini at the pairs that are checked; 1 elsewhere.
 TEST(RopeVectorsTest, Phi4LongRope) {
   RopeParams params = Base(128, 1e4, 131072);
