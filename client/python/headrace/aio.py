@@ -72,7 +72,8 @@ class EventStream(AsyncIterator[Event]):
                 if response is grpc.aio.EOF:
                     break
                 self._delivered = True
-                return event_of(response)
+                event: Event = event_of(response)
+                return event
             await self._begin_again(failure)
         raise StopAsyncIteration
 
@@ -217,7 +218,7 @@ class Client:
 
     async def _run(self, prompt: Prompt, capture: CaptureSpec, builder: Builder[T], options: Mapping[str, Any]) -> T:
         request = requests.cached_run(self._model, prompt, capture, options)
-        return await self._collect(builder, self._stream(methods.GENERATE, request))
+        return await self._collect(builder, self._stream(methods.GENERATE_ROWS, request))
 
     @staticmethod
     async def _collect(builder: Builder[T], stream: EventStream) -> T:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import grpc
 import numpy as np
@@ -14,7 +14,7 @@ from headrace.events import ActivationChunk, Derived, End, Event, Header
 from headrace.hooks import HookNames
 from headrace.selection import dtype_name
 from headrace.v1 import activations_pb2
-from headrace.wire import copy_rows, native_dtype
+from headrace.wire import Rows, copy_rows, native_dtype
 
 # Rows that an array has room for at first, when as many are expected.
 _FIRST_ROWS = 4096
@@ -41,13 +41,13 @@ class GrowingArray:
         self._runs: List[Tuple[Tuple[int, int], slice]] = []  # (phase, choice) and where
         self._labels: List[ActivationChunk] = []
 
-    def add(self, chunk: ActivationChunk) -> None:
+    def add(self, rows: Rows) -> None:
+        chunk = rows.chunk
         end = self._filled + chunk.row_count
         if end > len(self._array):
             self._array.resize((max(end, 2 * len(self._array)), self._array.shape[1]), refcheck=False)
-        copy_rows(chunk, self._array[self._filled:end])
+        copy_rows(rows, self._array[self._filled:end])
         self._runs.append(((chunk.phase, chunk.choice), slice(self._filled, end)))
-        chunk.ClearField("data")
         self._labels.append(chunk)
         self._filled = end
 
@@ -88,9 +88,9 @@ class CacheBuilder:
         self._arrays: Dict[Tuple[int, int], GrowingArray] = {}
         self._end: Optional[End] = None
 
-    def add(self, event: Event) -> None:
-        if isinstance(event, ActivationChunk):
-            self._add_chunk(event)
+    def add(self, event: Union[Event, Rows]) -> None:
+        if isinstance(event, Rows):
+            self._add_rows(event)
         elif isinstance(event, Derived):
             self._sequence.check(event.sequence_number)
         elif isinstance(event, Header):
@@ -100,13 +100,14 @@ class CacheBuilder:
         elif isinstance(event, End):
             self._end = event
 
-    def _add_chunk(self, chunk: ActivationChunk) -> None:
+    def _add_rows(self, rows: Rows) -> None:
+        chunk = rows.chunk
         self._sequence.check(chunk.sequence_number)
         key = (chunk.hook, chunk.layer if chunk.HasField("layer") else -1)
         if key not in self._arrays:
             dtype = native_dtype(chunk.dtype) if self._native else np.dtype(np.float32)
             self._arrays[key] = GrowingArray(min(self._rows_expected, _FIRST_ROWS), chunk.width, dtype)
-        self._arrays[key].add(chunk)
+        self._arrays[key].add(rows)
 
     def result(self) -> ActivationCache:
         rows, arrays = RowTable(), {}

@@ -21,7 +21,7 @@ from headrace.derived import (
     attribution_spec,
     lens_spec,
 )
-from headrace.event_stream import EventStream
+from headrace.event_stream import EventStream, RowStream, Start
 from headrace.events import Builder
 from headrace.hooks import HookNames
 from headrace.methods import Method
@@ -50,7 +50,7 @@ class Client:
         self._target = Target(address, model, timeout, credentials, retry)
         self._model = self._target.model
         self._hook_names: Optional[HookNames] = None
-        self._connection = Connection(lambda: self._target.open_channel(grpc))
+        self._connection = Connection(functools.partial(self._target.open_channel, grpc))
 
     def close(self) -> None:
         self._connection.close()
@@ -193,18 +193,23 @@ class Client:
 
     def _run(self, prompt: Prompt, capture: CaptureSpec, builder: Builder[T], options: Mapping[str, Any]) -> T:
         request = requests.cached_run(self._model, prompt, capture, options)
-        return self._collect(builder, self._stream(methods.GENERATE, request))
+        return self._collect(builder, self._rows(methods.GENERATE_ROWS, request))
 
     @staticmethod
     def _collect(builder: Builder[T], stream: EventStream) -> T:
-        for event in stream:
-            builder.add(event)
+        with stream:
+            for event in stream:
+                builder.add(event)
         return builder.result()
 
     def _stream(self, method: Method[Any, Any], request: Message) -> EventStream:
-        return EventStream(
-            lambda timeout: self._connection.start(lambda stubs: stubs[method](request, timeout=timeout)),
-            self._target.attempts())
+        return EventStream(self._starter(method, request), self._target.attempts())
+
+    def _rows(self, method: Method[Any, Any], request: Message) -> RowStream:
+        return RowStream(self._starter(method, request), self._target.attempts())
+
+    def _starter(self, method: Method[Any, Any], request: Message) -> Start:
+        return lambda timeout: self._connection.start(lambda stubs: stubs[method](request, timeout=timeout))
 
     def _call(self, unary: Unary[T]) -> T:
         attempts = self._target.attempts()

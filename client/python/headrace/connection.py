@@ -22,17 +22,20 @@ _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
 class Stubs:
-    """The methods of one channel."""
+    """The methods of a server. Those that read rows have a channel of their own
+    (Target.open_channel), where there is one."""
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, rows_channel: Any = None) -> None:
         self.channel = channel
+        self.rows_channel = rows_channel
         self.forked = False  # closed by a fork
-        self._methods: Dict[str, Any] = {}
+        self._methods: Dict[Method[Any, Any], Any] = {}
 
     def __getitem__(self, method: Method[Any, Any]) -> Any:
-        if method.name not in self._methods:
-            self._methods[method.name] = method.on(self.channel)
-        return self._methods[method.name]
+        if method not in self._methods:
+            own = self.rows_channel is not None and method.read is not None
+            self._methods[method] = method.on(self.rows_channel if own else self.channel)
+        return self._methods[method]
 
     def error(self, error: grpc.RpcError) -> errors.HeadraceError:
         """The exception of a call that failed on this channel."""
@@ -49,7 +52,7 @@ class Connection:
     closed just before, which ends the calls that run.
     """
 
-    def __init__(self, open_channel: Callable[[], grpc.Channel]) -> None:
+    def __init__(self, open_channel: Callable[..., grpc.Channel]) -> None:
         self._open_channel = open_channel
         self._stubs: Optional[Stubs] = None
         self._closed = False
@@ -62,7 +65,7 @@ class Connection:
             if self._closed:
                 raise ValueError("the client is closed")
             if self._stubs is None:
-                self._stubs = Stubs(self._open_channel())
+                self._stubs = Stubs(self._open_channel(), self._open_channel(one_reader=True))
             return call(self._stubs), self._stubs
 
     def close(self) -> None:
@@ -72,7 +75,8 @@ class Connection:
 
     def _disconnect(self) -> None:
         if self._stubs is not None:
-            self._stubs.channel.close()  # returns when its calls have ended
+            for channel in (self._stubs.channel, self._stubs.rows_channel):
+                channel.close()  # returns when its calls have ended
             self._stubs = None
 
 

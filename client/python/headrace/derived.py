@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from headrace.arrays import Array, Integers
 from headrace.events import Derived, Event
 from headrace.selection import Layers, hook_selector
 from headrace.v1 import derived_pb2
+from headrace.wire import Rows
 
 
 @dataclass
@@ -43,7 +44,7 @@ class DerivedRows:
     def __init__(self) -> None:
         self._rows: Dict[Tuple[int, int], Tuple[Array, Array, List[bytes]]] = {}
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Union[Event, Rows]) -> None:
         if not isinstance(event, Derived):
             return
         if event.choice:

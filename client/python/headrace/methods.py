@@ -1,12 +1,13 @@
 """The calls of the services, with the types that go in and out."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, Type, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Generic, Optional, Type, TypeVar
 
 from google.protobuf.message import Message
 
 from headrace.v1 import generation_pb2, models_pb2
+from headrace.wire import RowsReader
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -21,18 +22,23 @@ class Method(Generic[Request, Response]):
     request: Type[Request]
     response: Type[Response]
     streams: bool = False
+    # In place of `response.FromString`.
+    read: Optional[Callable[[bytes], Any]] = None
 
     def on(self, channel: Any) -> Any:
         """What makes the call on a channel."""
         make = channel.unary_stream if self.streams else channel.unary_unary
         return make(f"/headrace.v1.{self.service}/{self.name}", request_serializer=self.request.SerializeToString,
-                    response_deserializer=self.response.FromString)
+                    response_deserializer=self.read or self.response.FromString)
 
 
 GENERATE = Method("InferenceService", "Generate", generation_pb2.GenerateRequest, generation_pb2.GenerateResponse,
                   streams=True)
 FORWARD = Method("InferenceService", "Forward", generation_pb2.ForwardRequest, generation_pb2.ForwardResponse,
                  streams=True)
+# The same, with activations as Rows.
+GENERATE_ROWS = replace(GENERATE, read=RowsReader(generation_pb2.GenerateResponse))
+FORWARD_ROWS = replace(FORWARD, read=RowsReader(generation_pb2.ForwardResponse))
 EMBED = Method("InferenceService", "Embed", generation_pb2.EmbedRequest, generation_pb2.EmbedResponse)
 TOKENIZE = Method("InferenceService", "Tokenize", generation_pb2.TokenizeRequest, generation_pb2.TokenizeResponse)
 DETOKENIZE = Method("InferenceService", "Detokenize", generation_pb2.DetokenizeRequest,

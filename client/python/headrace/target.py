@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, List, Optional, Tuple
 
 import grpc
+import grpc.experimental
 
 from headrace.checks import checked_text, checked_timeout
 from headrace.retry import Attempts, RetryPolicy
@@ -21,9 +22,12 @@ class Target:
     def attempts(self) -> Attempts:
         return Attempts(self.retry, self.timeout)
 
-    def open_channel(self, grpc_module: Any) -> Any:
-        """A channel of grpc's or grpc.aio's."""
+    def open_channel(self, grpc_module: Any, one_reader: bool = False) -> Any:
+        """A channel of grpc's or grpc.aio's. With `one_reader`, who iterates over a
+        stream of grpc's is who takes its messages from the connection."""
         options: List[Tuple[str, int]] = []
+        if one_reader:
+            options.append((grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1))
         host = self.address.rsplit(":", 1)[0]
         if host in ("localhost", "[::1]") or host.startswith("127."):
             options.append(("grpc.enable_http_proxy", 0))

@@ -14,10 +14,10 @@ from headrace.cache_builder import SequenceNumbers
 from headrace.client import Client
 from headrace.errors import DataLossError, ResourceExhaustedError, UnavailableError
 from headrace.event_stream import EventStream
-from headrace.events import ActivationChunk, Header
+from headrace.events import Header
 from headrace.retry import Attempts
 from headrace.selection import Layers, RowSelector, make_capture, prompt_rows
-from headrace.wire import copy_rows, native_dtype
+from headrace.wire import Rows, copy_rows, native_dtype
 
 TextOrTokens = Union[str, Sequence[int]]
 
@@ -87,7 +87,7 @@ class RowReader:
         attempts = Attempts(self._client._target.retry, None)
         while True:
             attempts.begin()
-            with self._client._stream(methods.FORWARD, request) as stream:
+            with self._client._rows(methods.FORWARD_ROWS, request) as stream:
                 opened(stream)
                 header = next(stream)
                 try:
@@ -100,21 +100,22 @@ class RowReader:
         assert isinstance(header, Header)
         found = self.empty(header.activation_rows_expected // len(self._points))
         filled, sequence = [0] * len(self._points), SequenceNumbers()
-        for chunk in stream:
-            if not isinstance(chunk, ActivationChunk):
+        for rows in stream:
+            if not isinstance(rows, Rows):
                 continue
+            chunk = rows.chunk
             sequence.check(chunk.sequence_number)
             point = self._points[chunk.hook, chunk.layer if chunk.HasField("layer") else -1]
             where = slice(filled[point], filled[point] + chunk.row_count)
-            copy_rows(chunk, found.activations[where, point])
+            copy_rows(rows, found.activations[where, point])
             if point == 0:
                 found.tokens[where] = chunk.token_ids
                 found.positions[where] = chunk.positions
             filled[point] = where.stop
-        rows = filled[0]
-        if any(count != rows for count in filled):
+        count = filled[0]
+        if any(other != count for other in filled):
             raise DataLossError(f"hooks have different numbers of rows: {filled}", grpc.StatusCode.DATA_LOSS)
-        return PromptRows(found.activations[:rows], found.tokens[:rows], found.positions[:rows])
+        return PromptRows(found.activations[:count], found.tokens[:count], found.positions[:count])
 
 
 def special_tokens(model: Any) -> List[int]:
