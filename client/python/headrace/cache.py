@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -39,12 +39,14 @@ class ActivationCache(Mapping[str, Array]):
     """
 
     def __init__(self, arrays: Dict[str, Array], rows: RowTable, checks: object = None, *, num_layers: int,
-                 dtype: str = "f32", attribute: Optional[Callable[..., Any]] = None) -> None:
+                 steered: FrozenSet[str] = frozenset(), dtype: str = "f32",
+                 attribute: Optional[Callable[..., Any]] = None) -> None:
         self._arrays = arrays
         self.rows = rows
         self.checks = checks
         self.dtype = dtype  # what travelled
         self._num_layers = num_layers  # of the model
+        self._steered = steered
         self._attribute = attribute
 
     def __getitem__(self, name: str) -> Array:
@@ -69,7 +71,8 @@ class ActivationCache(Mapping[str, Array]):
     def verify(self) -> int:
         """Repeats the residual identities here, exactly, in float32.
 
-        Returns how many rows times layers were checked; raises
+        A sum that an intervention changed is left to the server, which checks
+        it before. Returns how many rows times layers were checked; raises
         VerificationError at the first that fails, ValueError when the arrays
         that an identity needs were not captured, or not in f32.
         """
@@ -82,12 +85,12 @@ class ActivationCache(Mapping[str, Array]):
                 continue
             for before, write, after in IDENTITIES:
                 parts = [match.group(1) + part for part in (before, write, after)]
-                if after != match.group(2) or any(part not in self._arrays for part in parts):
+                if after != match.group(2) or name in self._steered or any(part not in self._arrays for part in parts):
                     continue
                 checked += self._verify_one(*parts)
         if checked == 0:
             raise ValueError("nothing to verify: capture resid_pre, attn_out and resid_mid, or resid_mid, "
-                             "mlp_out and resid_post")
+                             "mlp_out and resid_post, of layers where no intervention changes the sum")
         return checked
 
     def accumulated_resid(self, layer: Optional[int] = None, *, incl_mid: bool = False, apply_ln: bool = False,
@@ -111,7 +114,7 @@ class ActivationCache(Mapping[str, Array]):
                 names.append(f"blocks.{l}.hook_resid_mid")
                 scales.append(f"blocks.{l}.ln2.hook_scale")
                 labels.append(f"{l}_mid")
-        names.append(f"blocks.{last - 1}.hook_resid_post" if layer is None else f"blocks.{last}.hook_resid_pre")
+        names.append(self._resid_before(layer))
         scales.append(self._scale_before(layer))
         labels.append("final_post" if layer is None else f"{last}_pre")
         stack = np.stack([self[name] for name in names])
@@ -125,7 +128,9 @@ class ActivationCache(Mapping[str, Array]):
 
         As TransformerLens's: the embedding, then attn_out and mlp_out of the
         layers before `layer` (all when it is None). mode "attn" or "mlp" keeps
-        those writes alone. With mode "all" the sum is the residual stream.
+        those writes alone. With mode "all" the sum is the residual stream; where
+        interventions changed it between the writes, "interventions" is what they
+        added.
         apply_ln divides by what the norm that reads this sum divides by:
         attn_norm_scale of `layer`, or final_norm_scale.
         """
@@ -141,6 +146,10 @@ class ActivationCache(Mapping[str, Array]):
                     names.append(f"blocks.{l}.hook_{part}_out")
                     labels.append(f"{l}_{part}_out")
         stack = np.stack([self[name] for name in names])
+        if mode == "all" and self._steered:
+            rest = self[self._resid_before(layer)] - stack.astype(np.float64).sum(0)
+            stack = np.concatenate([stack, rest[None].astype(stack.dtype)])
+            labels.append("interventions")
         if apply_ln:
             stack = stack / self[self._scale_before(layer)]
         return (stack, labels) if return_labels else stack
@@ -151,6 +160,10 @@ class ActivationCache(Mapping[str, Array]):
         if self._attribute is None:
             raise ValueError("only a cache of run_with_cache() can ask the server")
         return self._attribute(tokens, contrast=contrast, by_head=by_head)
+
+    def _resid_before(self, layer: Optional[int]) -> str:
+        """resid_pre of `layer`, or the end of the stream."""
+        return f"blocks.{self._num_layers - 1}.hook_resid_post" if layer is None else f"blocks.{layer}.hook_resid_pre"
 
     @staticmethod
     def _scale_before(layer: Optional[int]) -> str:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple, Union
 
 import grpc
 import numpy as np
@@ -77,10 +77,11 @@ class CacheBuilder:
     """Arrays have the size that the Header announces, and each byte is copied
     once, from the message to its place."""
 
-    def __init__(self, names: HookNames, *, native: bool = False,
+    def __init__(self, names: HookNames, *, native: bool = False, steered: FrozenSet[str] = frozenset(),
                  attribute: Optional[Callable[..., Any]] = None) -> None:
         self._names = names
         self._native = native
+        self._steered = steered
         self._attribute = attribute  # asks for the attribution of the same rows
         self._header = Header()
         self._rows_expected = 0  # per array
@@ -122,5 +123,5 @@ class CacheBuilder:
         checks = self._end.checks if self._end is not None and self._end.HasField("checks") else None
         # What was sampled is sampled again.
         again = self._attribute and functools.partial(self._attribute, seed=self._header.sampling.seed)
-        return ActivationCache(arrays, rows, checks, num_layers=self._names.num_layers,
+        return ActivationCache(arrays, rows, checks, num_layers=self._names.num_layers, steered=self._steered,
                                dtype=dtype_name(self._header.wire_dtype), attribute=again)

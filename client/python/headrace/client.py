@@ -155,7 +155,9 @@ class Client:
         names = self._names()
         capture = requests.cache_capture(names, hooks, layers, rows, dtype, checks)
         attribute = functools.partial(self.logit_attrs, prompt, rows=rows, **options)
-        cache = self._run(prompt, capture, CacheBuilder(names, native=native, attribute=attribute), options)
+        steered = names.steered(options.get("interventions") or ())
+        builder = CacheBuilder(names, native=native, steered=steered, attribute=attribute)
+        cache = self._run(prompt, capture, builder, options)
         return cache["logits"], cache
 
     def estimate_capture(self, prompt: Prompt, *, hooks: Sequence[str] = ("resid_post",), layers: Layers = "all",

@@ -1,10 +1,10 @@
 """Names of hooks: headrace's ("resid_post") and TransformerLens's."""
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Sequence, Tuple
 
 from headrace.selection import Layers, set_layers
-from headrace.v1 import models_pb2, selection_pb2
+from headrace.v1 import interventions_pb2, models_pb2, selection_pb2
 
 
 class HookNames:
@@ -32,6 +32,15 @@ class HookNames:
         name = info.transformer_lens or (f"blocks.{{l}}.{info.name}" if info.layer_count else info.name)
         return name.replace("{l}", str(layer))
 
+    def steered(self, interventions: Iterable[interventions_pb2.Intervention]) -> FrozenSet[str]:
+        """Arrays of the residual stream that are changed where nothing of the model writes."""
+        names = []
+        for change in interventions:
+            info = self._by_hook.get(change.where.hook)
+            if info is not None and info.name.startswith("resid_"):
+                names += [self.key(info.hook, layer) for layer in _chosen_layers(change.where, info.layer_count)]
+        return frozenset(names)
+
     def selectors(self, names: Sequence[str], layers: Layers) -> List[selection_pb2.HookSelector]:
         selectors = []
         if isinstance(names, str):
@@ -43,6 +52,15 @@ class HookNames:
                 set_layers(selector, layers)
             selectors.append(selector)
         return selectors
+
+
+def _chosen_layers(selector: selection_pb2.HookSelector, count: int) -> List[int]:
+    chosen = list(selector.layers)
+    for window in selector.ranges:
+        from_the_end = window.end < 0 or (window.end == 0 and window.begin < 0)
+        begin = window.begin + count if window.begin < 0 else window.begin
+        chosen += range(begin, window.end + count if from_the_end else window.end)
+    return [layer % count for layer in chosen] if chosen else list(range(count))
 
 
 IDENTITIES: Tuple[Tuple[str, str, str], ...] = (

@@ -134,6 +134,42 @@ def test_interventions_do_what_they_say(client, cached):
     np.testing.assert_allclose(capped, np.minimum(plain @ unit, -1.0), atol=1e-5 * np.abs(plain).max())
 
 
+@pytest.mark.parametrize("hook, unchecked", [
+    ("embed", 0), ("resid_pre", 0), ("attn_out", 0), ("resid_mid", 2), ("mlp_out", 0), ("resid_post", 2)])
+def test_the_stream_adds_up_when_it_is_steered(client, hook, unchecked):
+    # TransformerLensOrg/TransformerLens#523, TransformerLensOrg/TransformerLens#1648: with what was added beside it.
+    model = client.get_model()
+    layers = model.num_hidden_layers
+    steer = interventions.add(hook, np.linspace(-1, 1, model.hidden_size), coefficient=2,
+                              layers="all" if hook == "embed" else [1, -1])
+    _, cache = client.run_with_cache(TOKENS, hooks=BUS, interventions=[steer], checks=True)
+    assert cache.checks.resid_mid_failed == cache.checks.resid_post_failed == 0
+    assert cache.verify() == (2 * layers - unchecked) * len(TOKENS)
+    for layer in (None, 2):
+        writes, labels = cache.decompose_resid(layer, return_labels=True)
+        stream = cache.accumulated_resid(layer)[-1]
+        # A float32 sum of 61 rows, relative to the largest value.
+        np.testing.assert_allclose(writes.astype(np.float64).sum(0), stream, atol=2e-6 * np.abs(stream).max())
+        assert ("interventions" in labels) == hook.startswith("resid_")
+    cache["blocks.0.hook_resid_mid"][0, 0] += 1
+    with pytest.raises(headrace.VerificationError):
+        cache.verify()
+
+
+def test_layers_of_interventions_are_the_servers(client):
+    names = client._names()
+    count = client.get_model().num_hidden_layers
+    change = interventions.zero("resid_post")
+    assert len(names.steered([change])) == count
+    for begin, end, layers in ((1, 3, [1, 2]), (-2, 0, [count - 2, count - 1]), (0, 2 - count, [0, 1]),
+                               (-2, -1, [count - 2])):
+        change.where.ClearField("ranges")
+        change.where.ranges.add(begin=begin, end=end)
+        assert names.steered([change]) == {f"blocks.{layer}.hook_resid_post" for layer in layers}
+        ends = list(client.generate(TOKENS, max_tokens=0, interventions=[change]))
+        assert list(ends[-1].interventions_applied) == [len(layers) * len(TOKENS)]
+
+
 def test_applied_counts_come_back(client):
     last = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(last=True))
     never = activations_pb2.RowSelector(prompt=activations_pb2.PhaseRows(token_ids=[9]))
