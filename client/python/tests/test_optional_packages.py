@@ -18,7 +18,7 @@ def run(*command, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("packages, tests", [
     (["ray", "pyarrow", "pandas", "fsspec"], ["test_ray.py"]),
-    (["ml_dtypes"], ["test_client.py", "-k", "bf16"]),
+    (["ml_dtypes"], ["test_client.py", "-k", "bf16 and not torch"]),
 ])
 def test_with_packages_of_pypi(tmp_path, packages, tests):
     python = tmp_path / "venv/bin/python"
