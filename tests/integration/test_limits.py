@@ -114,12 +114,14 @@ def test_requests_whose_deadline_passed_in_the_queue_are_not_computed(smollm2_pa
         assert address.becomes_idle()
 
 
-def test_weights_take_memory_once(smollm2, smollm2_address, smollm2_path):
+def test_weights_take_memory_once(smollm2_path, start):
     # Packed, they are read from the file no more, but for rows of the embedding.
-    assert smollm2.generate_text("Hello", max_tokens=4)
+    with start(smollm2_path) as address, headrace.Client(address) as client:
+        assert client.generate_text("Hello", max_tokens=4)
+        smaps = pathlib.Path(f"/proc/{address.pid}/smaps").read_text()
     mapped = 0
     inside = False
-    for line in pathlib.Path(f"/proc/{smollm2_address.pid}/smaps").read_text().splitlines():
+    for line in smaps.splitlines():
         if "-" in line.split()[0]:
             inside = line.endswith(smollm2_path.name)
         elif inside and line.startswith("Rss:"):
