@@ -81,6 +81,8 @@ struct HookPointState {
   bool capturable = false;
   bool writable = false;  // interventions may change rows
   std::string refusal;    // why not, when it is not capturable or writable
+  // Heads that have a row each, with a value for each key: `width` is 0 then.
+  int64_t num_heads = 0;
 };
 
 struct KvCacheStats {
@@ -123,6 +125,9 @@ class Engine {
   // interface (a bug); trouble of one sequence is in its SequenceResult.
   virtual absl::StatusOr<StepResult> Step(const Batch& batch) = 0;
 
+  // Shows the sink what derived quantities say of all rows together: before
+  // CloseSequence(), of a sequence that went well.
+  virtual void FinishSequence(SequenceId id) = 0;
   // So far, of an open sequence.
   virtual SequenceReport report(SequenceId id) const = 0;
   virtual KvCacheStats kv_cache() const = 0;

@@ -45,7 +45,7 @@ absl::Status NotFinite(int64_t position, const SequenceOptions& options) {
 int64_t MaxCachedRows(const SequenceOptions& options) {
   if (options.logprobs.prompt) return 0;
   const auto last = static_cast<int64_t>(options.prompt.size()) - 1;
-  if (options.capture.empty()) return last;
+  if (options.capture.empty() || options.capture.leaves_out_cached) return last;
   return std::min(
       last, options.capture.rows.FirstPromptRow(options.prompt).value_or(last));
 }
@@ -123,7 +123,7 @@ absl::Status EngineImpl::CheckInterventions(
       return absl::InvalidArgumentError(
           absl::StrCat(name, " cannot be changed: ", hook.refusal));
     }
-    if (TakesVector(intervention.op) &&
+    if (TakesVector(intervention.op) && !intervention.from.has_value() &&
         static_cast<int64_t>(intervention.vector.size()) != hook.width) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the vector of an intervention at ", name, " has ",
@@ -181,6 +181,19 @@ void EngineImpl::MakeDerived(Sequence& sequence) {
         MakeDerivedQuantity(spec, *parts_.decoder,
                             {.num_layers = config.num_hidden_layers,
                              .num_heads = config.num_attention_heads}));
+  }
+}
+
+void EngineImpl::FinishSequence(SequenceId id) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  Sequence& sequence = found->second->sequence;
+  for (size_t k = 0; k < sequence.derived().size(); ++k) {
+    sequence.derived()[k]->OnEnd([&](const CapturedRow& row) {
+      CapturedRow of_quantity = row;
+      of_quantity.derived = static_cast<int32_t>(k);
+      sequence.options().capture_sink->OnRow(of_quantity);
+    });
   }
 }
 

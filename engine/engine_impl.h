@@ -42,6 +42,7 @@ class EngineImpl final : public Engine {
 
   absl::StatusOr<OpenedSequence> OpenSequence(SequenceId id,
                                               SequenceOptions options) override;
+  void FinishSequence(SequenceId id) override;
   void CloseSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
   SequenceReport report(SequenceId id) const override;

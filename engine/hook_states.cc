@@ -8,8 +8,6 @@
 namespace headrace {
 namespace {
 
-constexpr char kManyKeys[] =
-    "a row has as many values as there are keys before it, for every head";
 constexpr char kDerived[] =
     "rows can be read but not changed: change what they are computed from";
 constexpr char kNoRotation[] =
@@ -58,6 +56,11 @@ int64_t WidthOf(HookPoint hook, const ModelConfig& config) {
   return 0;
 }
 
+// Whether it has a row for each head, with a value for each key.
+bool HasHeads(HookPoint hook) {
+  return hook == HookPoint::kAttnScores || hook == HookPoint::kAttnProbs;
+}
+
 // Why `model` has no rows of the hook; empty when it has.
 std::string_view Refusal(HookPoint hook, const DecoderDescription& model) {
   switch (hook) {
@@ -66,9 +69,6 @@ std::string_view Refusal(HookPoint hook, const DecoderDescription& model) {
     case HookPoint::kQRotated:
     case HookPoint::kKRotated:
       return model.config.rope.has_value() ? "" : kNoRotation;
-    case HookPoint::kAttnScores:
-    case HookPoint::kAttnProbs:
-      return kManyKeys;
     default:
       return "";
   }
@@ -100,7 +100,10 @@ std::vector<HookPointState> DescribeHooks(const DecoderDescription& model) {
                          .width = WidthOf(info.hook, model.config),
                          .capturable = refusal.empty(),
                          .writable = refusal.empty() && IsWritable(info.hook),
-                         .refusal = std::string(refusal)};
+                         .refusal = std::string(refusal),
+                         .num_heads = HasHeads(info.hook)
+                                          ? model.config.num_attention_heads
+                                          : 0};
     if (state.capturable && !state.writable) state.refusal = kDerived;
     states.push_back(std::move(state));
   }

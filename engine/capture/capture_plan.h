@@ -11,12 +11,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "engine/capture/derived_spec.h"
 #include "engine/capture/hook_selection.h"
+#include "engine/capture/phase.h"
 #include "engine/model/hook_point.h"
 
 namespace headrace {
-
-// A row belongs to the prompt, or to a token that was generated and fed back.
-enum class Phase : uint8_t { kPrompt, kGenerated };
 
 // Half-open range of absolute positions, every `stride`-th counted from begin.
 struct PositionWindow {
@@ -62,6 +60,9 @@ struct CapturePlan {
   bool checks = false;
   // Rows are taken before the sequence's interventions change them, not after.
   bool before_interventions = false;
+  // Selected prompt rows that the prefix cache has are not computed for the
+  // plan's sake: they are missing.
+  bool leaves_out_cached = false;
 
   bool empty() const { return hooks.empty() && derived.empty() && !checks; }
   bool Wants(HookPoint hook, int32_t layer) const;
@@ -73,15 +74,23 @@ struct CapturedRow {
   // Index into CapturePlan::derived; -1: the hook's own row.
   int32_t derived = -1;
   HookPoint hook;
-  int32_t layer;  // -1 where the hook has none
+  int32_t layer;      // -1 where the hook has none
+  int32_t head = -1;  // of kAttnScores and kAttnProbs
   Phase phase;
   int64_t position;
   int32_t token;
   std::span<const float> values;
-  std::span<const int32_t> ids;  // DerivedShape::ids
+  // DerivedShape::ids; with HookSelection::top_keys, the position of each key.
+  std::span<const int32_t> ids;
+  // With a head: position of the first key that is seen, and how many of the
+  // values are of keys; the rest is padding.
+  int64_t key_start = 0;
+  int64_t key_count = 0;
+  int64_t rows_averaged = 0;  // of a mean
 };
 
-// Takes rows inside a step, in order of the pass: by hook, then position.
+// Takes rows inside a step, in order of the pass: by hook, then head, then
+// position.
 // Must not block: the scheduler admits a row only when there is room for it.
 class CaptureSink {
  public:

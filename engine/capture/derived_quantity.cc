@@ -2,6 +2,7 @@
 
 #include "engine/capture/attribution.h"
 #include "engine/capture/logit_lens.h"
+#include "engine/capture/row_mean.h"
 #include "engine/capture/row_measures.h"
 
 namespace headrace {
@@ -16,8 +17,10 @@ std::unique_ptr<DerivedQuantity> MakeDerivedQuantity(
       return MakeProjection(spec);
     case DerivedKind::kCosine:
       return MakeCosine(spec);
+    case DerivedKind::kMean:
+      return MakeMean(spec);
     case DerivedKind::kLogitLens:
-      return MakeLogitLens(spec, unembedding);
+      return MakeLogitLens(spec, unembedding, dimensions);
     case DerivedKind::kAttribution:
       return MakeAttribution(spec, unembedding, dimensions);
   }

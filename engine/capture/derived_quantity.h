@@ -8,6 +8,7 @@
 #include <span>
 
 #include "absl/functional/function_ref.h"
+#include "engine/capture/capture_plan.h"
 #include "engine/capture/derived_spec.h"
 #include "engine/model/hook_point.h"
 #include "engine/model/unembedding.h"
@@ -18,6 +19,9 @@ namespace headrace {
 struct SelectedRows {
   struct Row {
     size_t index;  // among the sequence's selected rows of the step
+    Phase phase;
+    int64_t position;
+    int32_t token;
     std::span<const float> values;
   };
   HookPoint hook;
@@ -43,6 +47,9 @@ class DerivedQuantity {
   virtual ~DerivedQuantity() = default;
   virtual bool Reads(HookPoint hook, int32_t layer) const = 0;
   virtual void OnRows(const SelectedRows& rows, Emit emit) = 0;
+  // What is to be said of all rows together, when no more come.
+  using EmitTotal = absl::FunctionRef<void(const CapturedRow&)>;
+  virtual void OnEnd(EmitTotal /*emit*/) const {}
 };
 
 // `unembedding` outlives the quantity, as does `spec`.

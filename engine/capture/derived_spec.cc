@@ -9,6 +9,8 @@ DerivedShape ShapeOf(const DerivedSpec& spec,
     case DerivedKind::kNorm:
     case DerivedKind::kCosine:
       return {.values = 1};
+    case DerivedKind::kMean:
+      return {.values = spec.width};
     case DerivedKind::kProjection:
       return {.values = static_cast<int64_t>(spec.vectors.size())};
     case DerivedKind::kLogitLens:

@@ -14,8 +14,15 @@ enum class DerivedKind : uint8_t {
   kNorm,         // L2 norm of the row
   kProjection,   // row . v for each vector
   kCosine,       // with the same position's row of the selected layer before
+  kMean,         // of all rows of the layer, by phase
   kLogitLens,    // what the row would predict
   kAttribution,  // what each writer adds to a token's logit
+};
+
+// Whose statistics the final norm of a lens uses.
+enum class LensNorm : uint8_t {
+  kRecompute,   // the row's own
+  kFinalScale,  // those of the last layer's row at the position
 };
 
 struct DerivedSpec {
@@ -24,6 +31,8 @@ struct DerivedSpec {
   HookSelection where;
   std::vector<std::vector<float>> vectors;  // kProjection
   int32_t top_k = 0;                        // kLogitLens
+  LensNorm lens_norm = LensNorm::kRecompute;
+  int64_t width = 0;  // kMean: of the hook
   // kLogitLens: these tokens too; kAttribution: these.
   std::vector<int32_t> token_ids;
   // kAttribution: the logit of token_ids[i] less that of contrast_ids[i].
@@ -42,6 +51,7 @@ struct DerivedDimensions {
 //   kNorm        1
 //   kProjection  one per vector
 //   kCosine      1
+//   kMean        as many as the hook
 //   kLogitLens   log probabilities of the top_k, then for each of token_ids its
 //                log probability and its rank; ids are those of the top_k
 //   kAttribution for each token: the embedding, for each layer what attention

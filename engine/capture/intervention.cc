@@ -19,8 +19,16 @@ void Subtract(std::span<float> row, double amount,
 
 }  // namespace
 
-void Apply(const Intervention& intervention, std::span<float> row) {
-  const std::span<const float> vector = intervention.vector;
+std::span<const float> RowFor(const Intervention& intervention, int32_t layer,
+                              int64_t position) {
+  if (!intervention.from.has_value()) return intervention.vector;
+  const RowsFrom& from = *intervention.from;
+  return from.source->Find(from.hook.value_or(intervention.where.hook),
+                           from.layer.value_or(layer), position + from.offset);
+}
+
+void Apply(const Intervention& intervention, std::span<const float> vector,
+           std::span<float> row) {
   const float value = intervention.value;
   switch (intervention.op) {
     case InterventionOp::kAdd:

@@ -4,10 +4,13 @@
 #define HEADRACE_ENGINE_CAPTURE_INTERVENTION_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/capture/capture_plan.h"
+#include "engine/capture/row_source.h"
 #include "engine/model/hook_point.h"
 
 namespace headrace {
@@ -26,18 +29,36 @@ constexpr bool TakesVector(InterventionOp op) {
   return op != InterventionOp::kScale && op != InterventionOp::kZero;
 }
 
+// Where kReplace finds the row for a position: at `layer` of `hook`, `offset`
+// positions on. Rows that `source` has not, as wide as they are, stay.
+struct RowsFrom {
+  std::shared_ptr<const RowSource> source;  // shared with other requests
+  std::optional<HookPoint> hook;            // else the one that is changed
+  std::optional<int32_t> layer;
+  int64_t offset = 0;
+};
+
 struct Intervention {
   InterventionOp op = InterventionOp::kZero;
   HookSelection where;
   RowSelection rows;
   std::vector<float> vector;  // as wide as the hook, where the op takes one
   float value = 1;
+  // kReplace: the rows of another pass, in place of `vector`.
+  std::optional<RowsFrom> from;
 };
+
+// What Apply() reads beside the row at `position`: the intervention's vector,
+// or its row for there, which is empty when there is none.
+std::span<const float> RowFor(const Intervention& intervention, int32_t layer,
+                              int64_t position);
 
 // Changes one row. Dot products are summed in float64, in order, and every
 // element is rounded to float32 once or as stated above: the bits depend on
-// the row and the intervention alone.
-void Apply(const Intervention& intervention, std::span<float> row);
+// the row and the intervention alone. `vector` is the intervention's, or what
+// RowFor() found.
+void Apply(const Intervention& intervention, std::span<const float> vector,
+           std::span<float> row);
 
 }  // namespace headrace
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/capture/attention_row.h"
+
 namespace headrace {
 
 namespace {
@@ -105,7 +107,14 @@ bool StepRecorder::Edit(Slice& slice, const HookRows& rows) {
     for (const int32_t step_row : slice.edited[k]) {
       const int64_t index = IndexOf(rows, step_row);
       if (index < 0) continue;
-      Apply(intervention, rows.writable_row(index));
+      const std::span<float> row = rows.writable_row(index);
+      const std::span<const float> vector =
+          RowFor(intervention, rows.layer,
+                 slice.slice.first_position + step_row - slice.slice.first_row);
+      if (intervention.from.has_value() && vector.size() != row.size()) {
+        continue;
+      }
+      Apply(intervention, vector, row);
       ++slice.slice.applied[k];
       edited = true;
     }
@@ -138,6 +147,35 @@ void StepRecorder::Deliver(const Slice& slice, const HookRows& rows) {
   }
 }
 
+void StepRecorder::OnAttention(int32_t layer, const AttentionView& view) {
+  for (const Slice& slice : slices_) {
+    for (const HookSelection& selection : slice.slice.plan->hooks) {
+      for (const LayerHead& at : selection.heads) {
+        if (at.layer == layer) DeliverHead(slice, selection, at, view);
+      }
+    }
+  }
+}
+
+void StepRecorder::DeliverHead(const Slice& slice,
+                               const HookSelection& selection, LayerHead at,
+                               const AttentionView& view) {
+  for (const SelectedRow& row : slice.rows) {
+    const AttentionRow made = MakeAttentionRow(
+        selection.hook, view, row.step_row, at.head, selection.top_keys);
+    slice.slice.sink->OnRow({.hook = selection.hook,
+                             .layer = at.layer,
+                             .head = at.head,
+                             .phase = row.phase,
+                             .position = row.position,
+                             .token = row.token,
+                             .values = made.values,
+                             .ids = made.key_positions,
+                             .key_start = made.key_start,
+                             .key_count = made.key_count});
+  }
+}
+
 bool StepRecorder::Slice::Reads(HookPoint hook, int32_t layer) const {
   return slice.plan->Wants(hook, layer) ||
          std::any_of(slice.derived.begin(), slice.derived.end(),
@@ -153,7 +191,12 @@ void StepRecorder::Derive(const Slice& slice, const HookRows& rows) {
     std::vector<SelectedRows::Row> selected;
     for (size_t i = 0; i < slice.rows.size(); ++i) {
       const int64_t index = IndexOf(rows, slice.rows[i].step_row);
-      if (index >= 0) selected.push_back({i, rows.row(index)});
+      if (index < 0) continue;
+      selected.push_back({.index = i,
+                          .phase = slice.rows[i].phase,
+                          .position = slice.rows[i].position,
+                          .token = slice.rows[i].token,
+                          .values = rows.row(index)});
     }
     quantity.OnRows(
         {rows.hook, rows.layer, selected}, [&](const DerivedRow& derived) {

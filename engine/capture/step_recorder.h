@@ -50,6 +50,7 @@ class StepRecorder final : public StepObserver {
 
   bool Wants(HookPoint hook, int32_t layer) const override;
   void OnRows(const HookRows& rows) override;
+  void OnAttention(int32_t layer, const AttentionView& view) override;
 
  private:
   struct SelectedRow {
@@ -71,6 +72,8 @@ class StepRecorder final : public StepObserver {
   static bool Edit(Slice& slice, const HookRows& rows);
   static void Recheck(Slice& slice, const HookRows& rows);
   static void Deliver(const Slice& slice, const HookRows& rows);
+  static void DeliverHead(const Slice& slice, const HookSelection& selection,
+                          LayerHead at, const AttentionView& view);
   static void Derive(const Slice& slice, const HookRows& rows);
 
   int32_t last_layer_;

@@ -1,18 +1,66 @@
 #include "engine/model/attention_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status_macros.h"
 #include "engine/model/head_channels.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/attention_scores.h"
 #include "engine/ops/kv_rows.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
 
 namespace headrace {
+namespace {
+
+std::vector<AttentionSequence> Sequences(const StepRows& rows) {
+  std::vector<AttentionSequence> sequences;
+  sequences.reserve(rows.sequences.size());
+  for (const StepSequence& sequence : rows.sequences) {
+    sequences.push_back({.first_row = sequence.first_row,
+                         .num_rows = sequence.num_rows,
+                         .first_position = sequence.first_position,
+                         .block_table = sequence.block_table});
+  }
+  return sequences;
+}
+
+class ScoresOnDemand final : public AttentionView {
+ public:
+  explicit ScoresOnDemand(const AttentionInputs& inputs) : inputs_(inputs) {}
+
+  Keys KeysOf(int32_t step_row) const override {
+    const AttentionSequence& sequence = SequenceOf(step_row);
+    const VisibleKeys keys = headrace::KeysOf(
+        inputs_, sequence.first_position + step_row - sequence.first_row);
+    return {.first = keys.first, .count = keys.count};
+  }
+  void Scores(int32_t step_row, int32_t head,
+              std::span<float> dst) const override {
+    const AttentionSequence& sequence = SequenceOf(step_row);
+    AttentionScores(inputs_, sequence, step_row - sequence.first_row, head,
+                    dst.data());
+  }
+
+ private:
+  // Sequences stand in the order of their rows.
+  const AttentionSequence& SequenceOf(int32_t step_row) const {
+    return *std::prev(std::upper_bound(
+        inputs_.sequences.begin(), inputs_.sequences.end(), step_row,
+        [](int64_t row, const AttentionSequence& sequence) {
+          return row < sequence.first_row;
+        }));
+  }
+
+  const AttentionInputs& inputs_;
+};
+
+}  // namespace
 
 AttentionWriter::AttentionWriter(const ModelConfig& config, int32_t layer,
                                  const AttentionDescription& description,
@@ -67,7 +115,14 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
              config_.num_key_value_heads);
   }
   StoreKv(step, qkv);
-  Attend(step, qkv, buffers.z.data());
+  const std::vector<AttentionSequence> sequences = Sequences(step.rows);
+  const AttentionInputs inputs = Inputs(step, qkv, sequences);
+  if (step.Wanted(HookPoint::kAttnScores, layer_) ||
+      step.Wanted(HookPoint::kAttnProbs, layer_)) {
+    step.rows.observer->OnAttention(layer_, ScoresOnDemand(inputs));
+  }
+  Attention(step.ops.team(), inputs, step.attention, buffers.z.data(),
+            q_width());
   step.Tap(HookPoint::kZ, layer_, buffers.z.data(), q_width());
   Linear(step.ops, o_proj_, buffers.z.data(), num_rows, write,
          bus.hidden_size());
@@ -126,27 +181,18 @@ void AttentionWriter::StoreKv(StepContext& step, const float* qkv) const {
   }
 }
 
-void AttentionWriter::Attend(StepContext& step, const float* qkv,
-                             float* z) const {
-  std::vector<AttentionSequence> sequences;
-  sequences.reserve(step.rows.sequences.size());
-  for (const StepSequence& sequence : step.rows.sequences) {
-    sequences.push_back({.first_row = sequence.first_row,
-                         .num_rows = sequence.num_rows,
-                         .first_position = sequence.first_position,
-                         .block_table = sequence.block_table});
-  }
-  const AttentionInputs inputs = {
-      .q = qkv,
-      .q_row_stride = qkv_width(),
-      .num_attention_heads = config_.num_attention_heads,
-      .scale = static_cast<float>(
-          1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
-      .sliding_window = config_.sliding_window,
-      .sequences = sequences,
-      .kv = step.kv.layer(layer_),
-      .layout = step.kv.layout()};
-  Attention(step.ops.team(), inputs, step.attention, z, q_width());
+AttentionInputs AttentionWriter::Inputs(
+    StepContext& step, const float* qkv,
+    std::span<const AttentionSequence> sequences) const {
+  return {.q = qkv,
+          .q_row_stride = qkv_width(),
+          .num_attention_heads = config_.num_attention_heads,
+          .scale = static_cast<float>(
+              1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
+          .sliding_window = config_.sliding_window,
+          .sequences = sequences,
+          .kv = step.kv.layer(layer_),
+          .layout = step.kv.layout()};
 }
 
 }  // namespace headrace

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "engine/model/decoder_description.h"
 #include "engine/model/writer.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/linear.h"
 #include "engine/tensor/numerics.h"
 
@@ -38,9 +40,11 @@ class AttentionWriter final : public Writer {
                 int64_t num_heads) const;
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;
-  // Adds keys and values of the step to the cache, then attends over it.
+  // Adds keys and values of the step to the cache.
   void StoreKv(StepContext& step, const float* qkv) const;
-  void Attend(StepContext& step, const float* qkv, float* z) const;
+  // What the step's attention reads; `sequences` are the step's.
+  AttentionInputs Inputs(StepContext& step, const float* qkv,
+                         std::span<const AttentionSequence> sequences) const;
 
   int64_t q_width() const {
     return config_.num_attention_heads * config_.head_dim;

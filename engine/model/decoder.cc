@@ -57,6 +57,7 @@ Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
       buffers_(config_, max_rows),
       attention_(ops.team().num_threads(), config_.head_dim),
       gathered_tile_(Elements(kLogitsTile, config_.hidden_size)),
+      statistics_tile_(Elements(kLogitsTile, config_.hidden_size)),
       normed_tile_(Elements(kLogitsTile, config_.hidden_size)),
       scale_tile_(Elements(kLogitsTile, 1)),
       logits_tile_(Elements(kLogitsTile, config_.vocab_size)) {
@@ -154,13 +155,17 @@ std::vector<std::span<const float>> Decoder::BusRows(
   return rows;
 }
 
-void Decoder::NormTile(std::span<const std::span<const float>> rows) {
+void Decoder::NormTile(std::span<const std::span<const float>> rows,
+                       std::span<const std::span<const float>> statistics) {
   for (size_t i = 0; i < rows.size(); ++i) {
     std::copy(rows[i].begin(), rows[i].end(),
               gathered_tile_.data() + i * rows[i].size());
+    std::copy(statistics[i].begin(), statistics[i].end(),
+              statistics_tile_.data() + i * statistics[i].size());
   }
   RmsNorm(ops_.team(),
           {.src = gathered_tile_.data(),
+           .statistics = statistics_tile_.data(),
            .num_rows = static_cast<int64_t>(rows.size()),
            .weight = final_norm_.weight,
            .eps = final_norm_.eps},
@@ -172,7 +177,8 @@ void Decoder::FinalNorm(std::span<const int32_t> step_rows,
   for (size_t i = 0; i < step_rows.size(); i += kLogitsTile) {
     const std::span<const int32_t> tile =
         step_rows.subspan(i, std::min(kLogitsTile, step_rows.size() - i));
-    NormTile(BusRows(tile));
+    const std::vector<std::span<const float>> rows = BusRows(tile);
+    NormTile(rows, rows);
     const auto show = [&](HookPoint hook, const float* data, int64_t width) {
       observer.OnRows({.hook = hook,
                        .layer = -1,
@@ -189,10 +195,11 @@ void Decoder::FinalNorm(std::span<const int32_t> step_rows,
 }
 
 void Decoder::Unembed(std::span<const std::span<const float>> rows,
+                      std::span<const std::span<const float>> statistics,
                       TakeLogits take) {
   for (size_t i = 0; i < rows.size(); i += kLogitsTile) {
     const size_t num_rows = std::min(kLogitsTile, rows.size() - i);
-    NormTile(rows.subspan(i, num_rows));
+    NormTile(rows.subspan(i, num_rows), statistics.subspan(i, num_rows));
     Linear(ops_, lm_head_, normed_tile_.data(), static_cast<int64_t>(num_rows),
            logits_tile_.data(), config_.vocab_size);
     take(i,
@@ -227,21 +234,23 @@ std::vector<float> Decoder::HeadDirection(
 void Decoder::Logits(std::span<const int32_t> step_rows, StepObserver* observer,
                      TakeStepLogits take) {
   const int64_t vocab_size = config_.vocab_size;
-  Unembed(BusRows(step_rows), [&](size_t first, std::span<const float> logits,
-                                  size_t num_rows) {
-    const std::span<const int32_t> tile = step_rows.subspan(first, num_rows);
-    if (observer != nullptr) {
-      observer->OnRows({.hook = HookPoint::kLogits,
-                        .layer = -1,
-                        .data = logits.data(),
-                        .writable = nullptr,
-                        .width = vocab_size,
-                        .stride = vocab_size,
-                        .step_rows = tile,
-                        .num_rows = static_cast<int64_t>(num_rows)});
-    }
-    take(tile, logits);
-  });
+  const std::vector<std::span<const float>> rows = BusRows(step_rows);
+  Unembed(rows, rows,
+          [&](size_t first, std::span<const float> logits, size_t num_rows) {
+            const std::span<const int32_t> tile =
+                step_rows.subspan(first, num_rows);
+            if (observer != nullptr) {
+              observer->OnRows({.hook = HookPoint::kLogits,
+                                .layer = -1,
+                                .data = logits.data(),
+                                .writable = nullptr,
+                                .width = vocab_size,
+                                .stride = vocab_size,
+                                .step_rows = tile,
+                                .num_rows = static_cast<int64_t>(num_rows)});
+            }
+            take(tile, logits);
+          });
 }
 
 }  // namespace headrace

@@ -53,6 +53,7 @@ class Decoder final : public Unembedding {
 
   // Must not be called while FinalNorm or Logits shows its rows.
   void Unembed(std::span<const std::span<const float>> rows,
+               std::span<const std::span<const float>> statistics,
                TakeLogits take) override;
   std::vector<float> TokenDirection(int32_t token) const override;
   std::vector<float> HeadDirection(
@@ -70,8 +71,10 @@ class Decoder final : public Unembedding {
   void Embed(StepContext& step);
   void WritePositions(StepContext& step);
   void SetRotaryRows(const StepRows& rows);
-  // Norms at most kLogitsTile rows into normed_tile_ and scale_tile_.
-  void NormTile(std::span<const std::span<const float>> rows);
+  // Norms at most kLogitsTile rows into normed_tile_ and scale_tile_, with the
+  // statistics of as many others.
+  void NormTile(std::span<const std::span<const float>> rows,
+                std::span<const std::span<const float>> statistics);
   // Rows of the bus.
   std::vector<std::span<const float>> BusRows(
       std::span<const int32_t> step_rows);
@@ -91,10 +94,11 @@ class Decoder final : public Unembedding {
   ResidualBus bus_;
   StepBuffers buffers_;
   AttentionScratch attention_;
-  AlignedBuffer<float> gathered_tile_;  // [kLogitsTile, hidden_size]
-  AlignedBuffer<float> normed_tile_;    // [kLogitsTile, hidden_size]
-  AlignedBuffer<float> scale_tile_;     // [kLogitsTile]
-  AlignedBuffer<float> logits_tile_;    // [kLogitsTile, vocab_size]
+  AlignedBuffer<float> gathered_tile_;    // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> statistics_tile_;  // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> normed_tile_;      // [kLogitsTile, hidden_size]
+  AlignedBuffer<float> scale_tile_;       // [kLogitsTile]
+  AlignedBuffer<float> logits_tile_;      // [kLogitsTile, vocab_size]
 };
 
 }  // namespace headrace

@@ -31,6 +31,24 @@ struct HookRows {
   }
 };
 
+// What one layer's attention computes between queries and keys: too much to be
+// made unless it is asked for. Valid only during the call that shows it.
+class AttentionView {
+ public:
+  virtual ~AttentionView() = default;
+  // The keys that a row of the step sees, its own the last of them.
+  struct Keys {
+    int64_t first;  // position
+    int64_t count;
+  };
+  virtual Keys KeysOf(int32_t step_row) const = 0;
+  // Of a query head: scale * q . k for each of these keys, before the softmax.
+  //
+  //   dst: [KeysOf(step_row).count]
+  virtual void Scores(int32_t step_row, int32_t head,
+                      std::span<float> dst) const = 0;
+};
+
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -38,6 +56,8 @@ class StepObserver {
   // of making rows that only an observer needs.
   virtual bool Wants(HookPoint hook, int32_t layer) const = 0;
   virtual void OnRows(const HookRows& rows) = 0;
+  // In place of OnRows() for kAttnScores and kAttnProbs.
+  virtual void OnAttention(int32_t layer, const AttentionView& view) = 0;
 };
 
 }  // namespace headrace

@@ -16,13 +16,14 @@ class Unembedding {
  public:
   virtual ~Unembedding() = default;
 
-  // Final norm, with statistics of its own, and unembedding of rows
-  // [hidden_size], in tiles: take(index of the first row, logits [n,
-  // vocab_size], n). Equal, bit for bit, to what the pass itself would make of
-  // such rows.
+  // Final norm and unembedding of rows [hidden_size], in tiles: take(index of
+  // the first row, logits [n, vocab_size], n). The norm's statistics are those
+  // of `statistics`, as many rows; with the rows themselves, equal, bit for
+  // bit, to what the pass itself would make of such rows.
   using TakeLogits =
       absl::FunctionRef<void(size_t, std::span<const float>, size_t)>;
   virtual void Unembed(std::span<const std::span<const float>> rows,
+                       std::span<const std::span<const float>> statistics,
                        TakeLogits take) = 0;
 
   // u, [hidden_size]: final norm's weight times the token's row of the

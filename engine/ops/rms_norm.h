@@ -11,6 +11,8 @@ namespace headrace {
 
 struct RmsNormInputs {
   const float* src = nullptr;  // [num_rows, width], dense
+  // [num_rows, width], dense: whose mean of squares is taken; null: src.
+  const float* statistics = nullptr;
   int64_t num_rows = 0;
   std::span<const float> weight;  // [width]
   double eps = 0;

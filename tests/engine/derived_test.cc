@@ -171,6 +171,77 @@ TEST_P(DerivedTest, AttributionsSumUpToTheLogit) {
   }
 }
 
+TEST_P(DerivedTest, AFinalScaleLensDividesByTheLastRowsScale) {
+  DerivedSpec lens{.kind = DerivedKind::kLogitLens,
+                   .where = {.hook = HookPoint::kResidPost, .layers = {0, 1}}};
+  lens.top_k = 3;
+  lens.token_ids = {70};
+  DerivedSpec final_scale = lens;
+  final_scale.lens_norm = LensNorm::kFinalScale;
+  TestSequence test = Sequence({lens, final_scale});
+  RunTogether(*engine_, {&test});
+
+  ASSERT_EQ(test.rows.derived.size(), 2u * 2 * 7);
+  for (int64_t p = 0; p < 7; ++p) {
+    // At the last layer both are the same, bit for bit.
+    EXPECT_EQ(test.rows.derived.at({1, 1, p}), test.rows.derived.at({0, 1, p}));
+    EXPECT_NE(test.rows.derived.at({1, 0, p}), test.rows.derived.at({0, 0, p}));
+  }
+}
+
+// Logits under one scale are linear in the row: with it, those of a row that
+// is twice as large are twice as large, and the row's own norm is forgotten.
+TEST_P(DerivedTest, AFinalScaleLensKeepsTheLengthOfARow) {
+  DerivedSpec lens{.kind = DerivedKind::kLogitLens,
+                   .where = {.hook = HookPoint::kAttnOut, .layers = {1}}};
+  lens.token_ids = {70, 71};
+  lens.lens_norm = LensNorm::kFinalScale;
+  DerivedSpec attribution{.kind = DerivedKind::kAttribution};
+  attribution.token_ids = {70};
+  attribution.contrast_ids = {71};
+  TestSequence test = Sequence({lens, attribution});
+  RunTogether(*engine_, {&test});
+
+  const double tolerance = GetParam() == Numerics::kExact ? 1e-4 : 0.05;
+  for (int64_t p = 0; p < 7; ++p) {
+    const auto& values = test.rows.derived.at({0, 1, p}).values;
+    // Differences of log probabilities are differences of logits.
+    const double part = test.rows.derived.at({1, -1, p}).values[3];
+    EXPECT_NEAR(values[0] - values[2], part, tolerance * (1 + std::abs(part)));
+  }
+}
+
+TEST_P(DerivedTest, MeansAreOfEachPhaseOnItsOwn) {
+  const HookSelection where = {.hook = HookPoint::kMlpOut, .layers = {0, 1}};
+  TestSequence test =
+      Sequence({{.kind = DerivedKind::kMean, .where = where, .width = 32}});
+  test.capture.rows.exclude_positions = {1};
+  RunTogether(*engine_, {&test});
+
+  ASSERT_EQ(test.rows.means.size(), 4u);
+  for (const auto& [key, mean] : test.rows.means) {
+    const auto [spec, layer, phase] = key;
+    const std::vector<int64_t> positions =
+        phase == Phase::kPrompt ? std::vector<int64_t>{0, 2, 3, 4}
+                                : std::vector<int64_t>{5, 6};
+    EXPECT_EQ(mean.rows, static_cast<int64_t>(positions.size()));
+    EXPECT_EQ(mean.last_position, positions.back());
+    for (size_t i = 0; i < 32; ++i) {
+      double sum = 0;
+      for (const int64_t p : positions) {
+        sum += test.rows.at(HookPoint::kMlpOut, layer, p)[i];
+      }
+      EXPECT_EQ(mean.values[i],
+                static_cast<float>(sum / static_cast<double>(mean.rows)));
+    }
+  }
+
+  TestSequence again = Sequence(test.capture.derived);
+  again.capture.rows = test.capture.rows;
+  RunTogether(*engine_, {&again}, {.chunk = 2});
+  EXPECT_EQ(again.rows.means, test.rows.means);
+}
+
 TEST_P(DerivedTest, NeitherBatchNorChunksNorDerivingChangesABit) {
   const HookSelection all = {.hook = HookPoint::kResidMid, .layers = {0, 1}};
   DerivedSpec lens{.kind = DerivedKind::kLogitLens, .where = all};

@@ -101,6 +101,7 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
     }
   }
   for (Running& r : running) {
+    engine.FinishSequence(r.id);
     SequenceReport report = engine.report(r.id);
     r.test->checks = report.checks;
     r.test->applied = std::move(report.interventions_applied);
@@ -120,6 +121,11 @@ CapturePlan CaptureEverything(const Engine& engine) {
       selection.layers.clear();
       for (int32_t l = 0; l < engine.model().config.num_hidden_layers; ++l) {
         selection.layers.push_back(l);
+      }
+    }
+    for (const int32_t layer : selection.layers) {
+      for (int32_t head = 0; head < state.num_heads; ++head) {
+        selection.heads.push_back({layer, head});
       }
     }
     plan.hooks.push_back(std::move(selection));

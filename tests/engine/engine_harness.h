@@ -26,6 +26,21 @@ class RowKeeper final : public CaptureSink {
   // (spec, layer, position)
   using DerivedKey = std::tuple<int32_t, int32_t, int64_t>;
   void OnRow(const CapturedRow& row) override {
+    if (row.rows_averaged > 0) {
+      means[{row.derived, row.layer, row.phase}] = {
+          .values = {row.values.begin(), row.values.end()},
+          .rows = row.rows_averaged,
+          .last_position = row.position};
+      return;
+    }
+    if (row.head >= 0) {
+      attention[{row.hook, row.layer, row.head, row.position}] = {
+          .values = {row.values.begin(), row.values.end()},
+          .key_positions = {row.ids.begin(), row.ids.end()},
+          .key_start = row.key_start,
+          .key_count = row.key_count};
+      return;
+    }
     if (row.derived >= 0) {
       derived[{row.derived, row.layer, row.position}] = {
           {row.values.begin(), row.values.end()},
@@ -36,12 +51,29 @@ class RowKeeper final : public CaptureSink {
                                                  row.values.end()};
     ++calls;
   }
+  struct Attention {
+    std::vector<float> values;
+    std::vector<int32_t> key_positions;
+    int64_t key_start = 0;
+    int64_t key_count = 0;
+    bool operator==(const Attention&) const = default;
+  };
+  // (hook, layer, head, position)
+  using AttentionKey = std::tuple<HookPoint, int32_t, int32_t, int64_t>;
+  struct Mean {
+    std::vector<float> values;
+    int64_t rows = 0;
+    int64_t last_position = 0;
+    bool operator==(const Mean&) const = default;
+  };
   const std::vector<float>& at(HookPoint hook, int32_t layer,
                                int64_t position) const {
     return rows.at({hook, layer, position});
   }
   std::map<Key, std::vector<float>> rows;
   std::map<DerivedKey, Derived> derived;
+  std::map<AttentionKey, Attention> attention;
+  std::map<std::tuple<int32_t, int32_t, Phase>, Mean> means;
   int64_t calls = 0;
 };
 

@@ -2,6 +2,9 @@
 // own sequence, and that nothing of it is left behind.
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +68,7 @@ void ExpectSameRows(const TestSequence& a, const TestSequence& b) {
         << GetHookPointInfo(std::get<0>(key)).name << " layer "
         << std::get<1>(key) << " position " << std::get<2>(key);
   }
+  EXPECT_EQ(a.rows.attention, b.rows.attention);
 }
 
 TEST_P(InterventionsTest, AReplacedEmbeddingIsAnotherToken) {
@@ -82,6 +86,68 @@ TEST_P(InterventionsTest, AReplacedEmbeddingIsAnotherToken) {
 
   ExpectSameRows(test, other);
   EXPECT_EQ(test.applied, std::vector<int64_t>{1});
+}
+
+// Rows of a pass, as it showed them.
+class RecordedRows final : public RowSource {
+ public:
+  explicit RecordedRows(const TestSequence& test) : rows_(test.rows.rows) {}
+  std::span<const float> Find(HookPoint hook, int32_t layer,
+                              int64_t position) const override {
+    const auto found = rows_.find({hook, layer, position});
+    return found == rows_.end() ? std::span<const float>() : found->second;
+  }
+
+ private:
+  std::map<RowKeeper::Key, std::vector<float>> rows_;
+};
+
+TEST_P(InterventionsTest, RowsFromAnotherPassAreThoseRowsSentInline) {
+  TestSequence source = Sequence({5, 66, 7, 80});
+  RunTogether(*engine_, {&source});
+  TestSequence inlined = Sequence({40, 8, 91, 17}, 5);
+  for (const int32_t layer : {0, 1}) {
+    for (const int64_t position : {1, 2}) {
+      Intervention replace =
+          AllRows(InterventionOp::kReplace, HookPoint::kAttnOut, {layer});
+      replace.rows = {};
+      replace.rows.prompt.positions = {position};
+      replace.vector = source.rows.at(HookPoint::kAttnOut, layer, position + 1);
+      inlined.interventions.push_back(std::move(replace));
+    }
+  }
+  RunTogether(*engine_, {&inlined});
+
+  TestSequence test = Sequence({40, 8, 91, 17}, 5);
+  Intervention replace =
+      AllRows(InterventionOp::kReplace, HookPoint::kAttnOut, {0, 1});
+  replace.rows = {};
+  replace.rows.prompt.positions = {1, 2};
+  replace.from =
+      RowsFrom{.source = std::make_shared<RecordedRows>(source), .offset = 1};
+  test.interventions = {replace};
+  RunTogether(*engine_, {&test});
+
+  ExpectSameRows(test, inlined);
+  EXPECT_EQ(test.applied, std::vector<int64_t>{4});
+}
+
+TEST_P(InterventionsTest, RowsThatTheOtherPassHasNotAreLeft) {
+  TestSequence source = Sequence({5, 66});
+  RunTogether(*engine_, {&source});
+  TestSequence plain = Sequence({40, 8, 91, 17}, 5);
+  RunTogether(*engine_, {&plain});
+
+  TestSequence test = Sequence({40, 8, 91, 17}, 5);
+  Intervention replace =
+      AllRows(InterventionOp::kReplace, HookPoint::kResidPre, {1});
+  replace.from =
+      RowsFrom{.source = std::make_shared<RecordedRows>(source), .offset = 100};
+  test.interventions = {replace};
+  RunTogether(*engine_, {&test});
+
+  ExpectSameRows(test, plain);
+  EXPECT_EQ(test.applied, std::vector<int64_t>{0});
 }
 
 TEST_P(InterventionsTest, ZeroHeadsWriteNothing) {

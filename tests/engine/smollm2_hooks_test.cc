@@ -1,6 +1,7 @@
 // Every hook inside the sublayers of SmolLM2-135M-Instruct Q4_1, in exact mode,
 // against transformers on the same dequantised weights
 // (tests/golden/smollm2/make_hook_goldens.py).
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -72,6 +73,57 @@ TEST_F(SmolLm2HooksTest, RowsInsideTheSublayersMatchTransformers) {
       difference[i] = whole[i] - expected[i];
     }
     EXPECT_LT(Norm(difference), 2e-5 * Norm(expected)) << name;
+  }
+}
+
+// tests/golden/smollm2/make_attention_goldens.py.
+TEST_F(SmolLm2HooksTest, AttentionMatchesTransformers) {
+  const GoldenArrays goldens("smollm2/attention_goldens");
+  for (const auto& golden : goldens.json["cases"]) {
+    TestSequence test;
+    test.prompt = golden["ids"].get<std::vector<int32_t>>();
+    const auto layers = golden["layers"].get<std::vector<int32_t>>();
+    const auto keys = static_cast<int64_t>(test.prompt.size());
+    const int64_t heads = engine_->model().config.num_attention_heads;
+    for (const HookPoint hook :
+         {HookPoint::kAttnScores, HookPoint::kAttnProbs}) {
+      HookSelection& selection =
+          test.capture.hooks.emplace_back(HookSelection{.hook = hook});
+      selection.layers = layers;
+      for (const int32_t layer : layers) {
+        for (int32_t head = 0; head < heads; ++head) {
+          selection.heads.push_back({layer, head});
+        }
+      }
+    }
+    test.capture.rows.prompt.last = true;
+    RunTogether(*engine_, {&test});
+
+    for (const HookPoint hook :
+         {HookPoint::kAttnScores, HookPoint::kAttnProbs}) {
+      const std::string name(GetHookPointInfo(hook).name);
+      const std::span<const float> expected = goldens.Array(golden[name]);
+      // Rows of q and k are within 2e-5 of their norms, and their product is
+      // up to 100; a score that is off by so much moves a probability by as
+      // much of itself.
+      const double tolerance = hook == HookPoint::kAttnScores ? 2e-3 : 5e-4;
+      double worst = 0;
+      size_t next = 0;
+      for (const int32_t layer : layers) {
+        for (int32_t head = 0; head < heads; ++head) {
+          const auto& row =
+              test.rows.attention.at({hook, layer, head, keys - 1});
+          ASSERT_EQ(row.key_count, keys);
+          for (int64_t key = 0; key < keys; ++key) {
+            worst = std::max<double>(
+                worst, std::abs(row.values[static_cast<size_t>(key)] -
+                                expected[next++]));
+          }
+        }
+      }
+      EXPECT_EQ(next, expected.size());
+      EXPECT_LT(worst, tolerance) << name << " of " << keys << " keys";
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "absl/log/check.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/capture/hook_selection.h"
 
 namespace headrace {
 
@@ -21,6 +22,7 @@ bool IsCapturable(HookPoint hook) {
     case HookPoint::kMlpOut:
     case HookPoint::kResidPost:
     case HookPoint::kFinalNormOut:
+    case HookPoint::kAttnProbs:
     case HookPoint::kLogits:
       return true;
     case HookPoint::kPositionWrite:
@@ -31,7 +33,6 @@ bool IsCapturable(HookPoint hook) {
     case HookPoint::kQRotated:
     case HookPoint::kKRotated:
     case HookPoint::kAttnScores:
-    case HookPoint::kAttnProbs:
     case HookPoint::kZ:
     case HookPoint::kMlpNormScale:
     case HookPoint::kMlpNormOut:
@@ -46,6 +47,7 @@ bool IsCapturable(HookPoint hook) {
 
 int64_t WidthOf(HookPoint hook, int64_t hidden_size) {
   if (hook == HookPoint::kLogits) return kFakeVocabSize;
+  if (hook == HookPoint::kAttnProbs) return 0;
   return hook == HookPoint::kAttnNormScale ? 1 : hidden_size;
 }
 
@@ -110,10 +112,12 @@ FakeEngine::FakeEngine(FakeEngineOptions options) : options_(options) {
         {.hook = info.hook,
          .width = capturable ? WidthOf(info.hook, options.hidden_size) : 0,
          .capturable = capturable,
-         .writable = capturable && info.per_layer,
+         .writable =
+             capturable && info.per_layer && info.hook != HookPoint::kAttnProbs,
          .refusal = !capturable      ? "the fake model does not compute it"
                     : info.per_layer ? ""
-                                     : "the fake model only shows it"});
+                                     : "the fake model only shows it",
+         .num_heads = info.hook == HookPoint::kAttnProbs ? 2 : 0});
   }
   if (options.has_tokenizer) {
     tokenizer_ = std::make_unique<FakeTokenizer>(options.adds_bos);
@@ -141,7 +145,7 @@ int64_t FakeEngine::CachedRows(const SequenceOptions& options) const {
     longest = std::max<int64_t>(longest, mine - options.prompt.begin());
   }
   longest = std::min(longest, static_cast<int64_t>(options.prompt.size()) - 1);
-  if (!options.capture.empty()) {
+  if (!options.capture.empty() && !options.capture.leaves_out_cached) {
     longest = std::min(
         longest,
         options.capture.rows.FirstPromptRow(options.prompt).value_or(longest));
@@ -168,6 +172,27 @@ absl::StatusOr<OpenedSequence> FakeEngine::OpenSequence(
   sequence.next_row = cached_rows;
   sequence.options = std::move(options);
   return OpenedSequence{.cached_rows = cached_rows};
+}
+
+void FakeEngine::FinishSequence(SequenceId id) {
+  const Sequence& sequence = sequences_.at(id);
+  const CapturePlan& plan = sequence.options.capture;
+  for (size_t k = 0; k < plan.derived.size(); ++k) {
+    const DerivedSpec& spec = plan.derived[k];
+    if (spec.kind != DerivedKind::kMean) continue;
+    const std::vector<float> values(static_cast<size_t>(spec.width), 0.5f);
+    for (const int32_t layer : spec.where.layers) {
+      sequence.options.capture_sink->OnRow(
+          {.derived = static_cast<int32_t>(k),
+           .hook = spec.where.hook,
+           .layer = layer,
+           .phase = Phase::kGenerated,
+           .position = sequence.next_row - 1,
+           .token = sequence.tokens[sequence.next_row - 1],
+           .values = values,
+           .rows_averaged = sequence.next_row});
+    }
+  }
 }
 
 void FakeEngine::CloseSequence(SequenceId id) {
@@ -256,6 +281,10 @@ void FakeEngine::EmitRows(Sequence& sequence, int64_t begin, int64_t end) {
                              prompt_length);
   };
   for (const HookSelection& selection : plan.hooks) {
+    if (!selection.heads.empty()) {
+      EmitAttention(sequence, selection, begin, end);
+      continue;
+    }
     std::vector<float> values(
         hooks_[static_cast<size_t>(selection.hook)].width);
     for (const int32_t layer : selection.layers) {
@@ -287,6 +316,43 @@ void FakeEngine::EmitRows(Sequence& sequence, int64_t begin, int64_t end) {
   }
 }
 
+void FakeEngine::EmitAttention(const Sequence& sequence,
+                               const HookSelection& selection, int64_t begin,
+                               int64_t end) const {
+  const auto prompt_length =
+      static_cast<int64_t>(sequence.options.prompt.size());
+  for (const LayerHead& at : selection.heads) {
+    for (int64_t position = begin; position < end; ++position) {
+      const int32_t token = sequence.tokens[position];
+      if (!sequence.options.capture.rows.Selects(position, token,
+                                                 prompt_length)) {
+        continue;
+      }
+      const int64_t keys = position + 1;
+      const int64_t width = KeyRowWidth(keys, selection.top_keys);
+      std::vector<float> values(width, 0);
+      std::vector<int32_t> positions;
+      for (int64_t i = 0; i < std::min(keys, width); ++i) {
+        values[i] = 1.0f / static_cast<float>(keys);
+        positions.push_back(static_cast<int32_t>(i));
+      }
+      positions.resize(selection.top_keys);
+      sequence.options.capture_sink->OnRow(
+          {.hook = selection.hook,
+           .layer = at.layer,
+           .head = at.head,
+           .phase =
+               position < prompt_length ? Phase::kPrompt : Phase::kGenerated,
+           .position = position,
+           .token = token,
+           .values = values,
+           .ids = positions,
+           .key_start = 0,
+           .key_count = std::min(keys, width)});
+    }
+  }
+}
+
 PositionLogprobs FakeEngine::LogprobsAt(const Sequence& sequence,
                                         int64_t position, int32_t token) const {
   const LogprobsOptions& wanted = sequence.options.logprobs;
@@ -307,6 +373,7 @@ void FakeEngine::EmitDerived(const Sequence& sequence, int64_t begin,
       static_cast<int64_t>(sequence.options.prompt.size());
   for (size_t k = 0; k < plan.derived.size(); ++k) {
     const DerivedSpec& spec = plan.derived[k];
+    if (spec.kind == DerivedKind::kMean) continue;
     const DerivedShape shape =
         ShapeOf(spec, {.num_layers = options_.num_layers, .num_heads = 2});
     const std::vector<float> values(static_cast<size_t>(shape.values), 0.5f);

@@ -72,6 +72,7 @@ class FakeEngine final : public Engine {
   }
   absl::StatusOr<OpenedSequence> OpenSequence(SequenceId id,
                                               SequenceOptions options) override;
+  void FinishSequence(SequenceId id) override;
   void CloseSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
   SequenceReport report(SequenceId id) const override;
@@ -94,6 +95,9 @@ class FakeEngine final : public Engine {
   absl::Status CheckSlice(const SequenceSlice& slice) const;
   SequenceResult RunSlice(const SequenceSlice& slice);
   void EmitRows(Sequence& sequence, int64_t begin, int64_t end);
+  // One of kAttnProbs: every value 1 / keys.
+  void EmitAttention(const Sequence& sequence, const HookSelection& selection,
+                     int64_t begin, int64_t end) const;
   // Every value 0.5, every id 65; no attributions.
   void EmitDerived(const Sequence& sequence, int64_t begin, int64_t end) const;
   // Counts the rows that interventions would change; changes none.

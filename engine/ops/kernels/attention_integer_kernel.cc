@@ -46,6 +46,16 @@ void AttendPartInt8(const AttentionRows& rows, int64_t part,
   AttendPartAs<IntegerKv<int8_t>>(rows, part, workspace, part_state);
 }
 
+void ScoreRowInt16(const AttentionRows& row, AttentionWorkspace workspace,
+                   float* dst) {
+  ScoreRowAs<IntegerKv<int16_t>>(row, workspace, dst);
+}
+
+void ScoreRowInt8(const AttentionRows& row, AttentionWorkspace workspace,
+                  float* dst) {
+  ScoreRowAs<IntegerKv<int8_t>>(row, workspace, dst);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace headrace::kernels
 HWY_AFTER_NAMESPACE();
@@ -56,6 +66,8 @@ namespace headrace::kernels {
 HWY_EXPORT(QuantizeQueriesOf);
 HWY_EXPORT(AttendPartInt16);
 HWY_EXPORT(AttendPartInt8);
+HWY_EXPORT(ScoreRowInt16);
+HWY_EXPORT(ScoreRowInt8);
 
 void QuantizeQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
   HWY_DYNAMIC_DISPATCH(QuantizeQueriesOf)(rows, workspace);
@@ -68,6 +80,15 @@ void AttendIntegerPart(const AttentionRows& rows, int64_t part,
     HWY_DYNAMIC_DISPATCH(AttendPartInt16)(rows, part, workspace, part_state);
   } else {
     HWY_DYNAMIC_DISPATCH(AttendPartInt8)(rows, part, workspace, part_state);
+  }
+}
+
+void ScoreIntegerRow(const AttentionRows& row, AttentionWorkspace workspace,
+                     float* dst) {
+  if (row.layout.dtype == KvCacheDtype::kInt16) {
+    HWY_DYNAMIC_DISPATCH(ScoreRowInt16)(row, workspace, dst);
+  } else {
+    HWY_DYNAMIC_DISPATCH(ScoreRowInt8)(row, workspace, dst);
   }
 }
 

@@ -37,6 +37,11 @@ void AttendFloatPart(const AttentionRows& rows, int64_t part,
   AttendPartAs<FloatKv>(rows, part, workspace, part_state);
 }
 
+void ScoreFloatRow(const AttentionRows& row, AttentionWorkspace workspace,
+                   float* dst) {
+  ScoreRowAs<FloatKv>(row, workspace, dst);
+}
+
 void MergePart(const AttentionRows& rows, AttentionState part_state,
                AttentionState total) {
   const Floats d;
@@ -86,6 +91,7 @@ namespace headrace::kernels {
 
 HWY_EXPORT(ScaleQueries);
 HWY_EXPORT(AttendFloatPart);
+HWY_EXPORT(ScoreFloatRow);
 HWY_EXPORT(MergePart);
 HWY_EXPORT(FinishRows);
 
@@ -102,6 +108,14 @@ void AttendPart(const AttentionRows& rows, int64_t part,
     HWY_DYNAMIC_DISPATCH(AttendFloatPart)(rows, part, workspace, part_state);
   } else {
     AttendIntegerPart(rows, part, workspace, part_state);
+  }
+}
+void ScoreRow(const AttentionRows& row, AttentionWorkspace workspace,
+              float* dst) {
+  if (row.layout.dtype == KvCacheDtype::kF32) {
+    HWY_DYNAMIC_DISPATCH(ScoreFloatRow)(row, workspace, dst);
+  } else {
+    ScoreIntegerRow(row, workspace, dst);
   }
 }
 void MergePart(const AttentionRows& rows, AttentionState part_state,

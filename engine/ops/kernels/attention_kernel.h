@@ -75,10 +75,17 @@ void PrepareQueries(const AttentionRows& rows, AttentionWorkspace workspace);
 void AttendPart(const AttentionRows& rows, int64_t part,
                 AttentionWorkspace workspace, AttentionState part_state);
 
-// The two above for keys and values that are integers, which they call.
+// The scores of one row (num_rows() is 1) with the prepared query, for the keys
+// that it sees, ascending: the very ones that AttendPart() computes.
+void ScoreRow(const AttentionRows& row, AttentionWorkspace workspace,
+              float* dst);
+
+// The three above for keys and values that are integers, which they call.
 void QuantizeQueries(const AttentionRows& rows, AttentionWorkspace workspace);
 void AttendIntegerPart(const AttentionRows& rows, int64_t part,
                        AttentionWorkspace workspace, AttentionState part_state);
+void ScoreIntegerRow(const AttentionRows& row, AttentionWorkspace workspace,
+                     float* dst);
 
 // Merges a later part into `total`, row by row.
 void MergePart(const AttentionRows& rows, AttentionState part_state,

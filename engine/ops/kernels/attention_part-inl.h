@@ -113,6 +113,23 @@ HWY_INLINE void AttendPartAs(const AttentionRows& rows, int64_t part,
   }
 }
 
+template <class Kv>
+HWY_INLINE void ScoreRowAs(const AttentionRows& row,
+                           AttentionWorkspace workspace, float* dst) {
+  const Kv kv = {.rows = row, .workspace = workspace};
+  const int64_t end = row.first_position + 1;
+  int64_t key = std::max<int64_t>(0, end - row.window);
+  while (key < end) {
+    const int64_t first_key = key / kKeysPerTile * kKeysPerTile;
+    const KeyRange keys = {key - first_key,
+                           std::min(kKeysPerTile, end - first_key)};
+    ScoreTile(kv, row, LocateTile(row, first_key, keys), workspace.scores);
+    dst = std::copy(workspace.scores + keys.begin, workspace.scores + keys.end,
+                    dst);
+    key = first_key + keys.end;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace headrace::kernels
 HWY_AFTER_NAMESPACE();

@@ -46,11 +46,11 @@ HWY_INLINE float SumOfSquares(const float* src, size_t width) {
   return SumOfLanes(lanes);
 }
 
-float RmsNormRow(const float* src, std::span<const float> weight, double eps,
-                 float* dst) {
+float RmsNormRow(const float* src, const float* statistics,
+                 std::span<const float> weight, double eps, float* dst) {
   const Floats d;
   const size_t width = weight.size();
-  const double mean = static_cast<double>(SumOfSquares(src, width)) /
+  const double mean = static_cast<double>(SumOfSquares(statistics, width)) /
                       static_cast<double>(width);
   const double divisor = std::sqrt(mean + eps);
   const auto s = hn::Set(d, static_cast<float>(1.0 / divisor));
@@ -76,9 +76,9 @@ namespace headrace::kernels {
 
 HWY_EXPORT(RmsNormRow);
 
-float RmsNormRow(const float* src, std::span<const float> weight, double eps,
-                 float* dst) {
-  return HWY_DYNAMIC_DISPATCH(RmsNormRow)(src, weight, eps, dst);
+float RmsNormRow(const float* src, const float* statistics,
+                 std::span<const float> weight, double eps, float* dst) {
+  return HWY_DYNAMIC_DISPATCH(RmsNormRow)(src, statistics, weight, eps, dst);
 }
 
 }  // namespace headrace::kernels

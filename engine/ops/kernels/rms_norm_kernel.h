@@ -6,10 +6,10 @@
 
 namespace headrace::kernels {
 
-// src and dst: [weight.size()]; dst may be src. Returns what
-// the row is divided by.
-float RmsNormRow(const float* src, std::span<const float> weight, double eps,
-                 float* dst);
+// src, statistics and dst: [weight.size()]; any may be the same. Returns what
+// the row is divided by, which depends on `statistics`.
+float RmsNormRow(const float* src, const float* statistics,
+                 std::span<const float> weight, double eps, float* dst);
 
 }  // namespace headrace::kernels
 

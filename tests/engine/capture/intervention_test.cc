@@ -9,7 +9,7 @@ namespace {
 
 std::vector<float> After(const Intervention& intervention) {
   std::vector<float> row = {3, 4, -2};
-  Apply(intervention, row);
+  Apply(intervention, intervention.vector, row);
   return row;
 }
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/ops/attention_scores.h"
 #include "engine/ops/kv_rows.h"
 
 namespace headrace::testing {
@@ -90,6 +91,26 @@ void AttentionHarness::Step(ThreadTeam& team,
               outputs_[slice.sequence].begin() + slice.begin * q_width);
     next = end;
   }
+}
+
+std::vector<float> AttentionHarness::Scores(size_t sequence, int64_t row,
+                                            int64_t head) {
+  const AttentionCase& c = *cases_[sequence];
+  const AttentionSequence rows = {.first_row = 0,
+                                  .num_rows = c.num_rows,
+                                  .first_position = 0,
+                                  .block_table = block_tables_[sequence]};
+  const AttentionInputs inputs = {
+      .q = c.q.data(),
+      .q_row_stride = c.num_attention_heads * c.head_dim,
+      .num_attention_heads = c.num_attention_heads,
+      .scale = c.scale,
+      .sliding_window = c.sliding_window,
+      .kv = storage_.layer(0),
+      .layout = storage_.layout()};
+  std::vector<float> scores(static_cast<size_t>(KeysOf(inputs, row).count));
+  AttentionScores(inputs, rows, row, head, scores.data());
+  return scores;
 }
 
 }  // namespace headrace::testing

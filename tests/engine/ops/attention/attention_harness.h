@@ -30,6 +30,9 @@ class AttentionHarness {
   // go to outputs().
   void Step(ThreadTeam& team, const std::vector<Slice>& slices);
 
+  // Scores of row `row` of a sequence and query head, from the cache.
+  std::vector<float> Scores(size_t sequence, int64_t row, int64_t head);
+
   // Of each sequence: [num_rows, num_attention_heads, head_dim].
   const std::vector<std::vector<float>>& outputs() const { return outputs_; }
 

@@ -250,6 +250,15 @@ std::vector<float> AttentionInOrder(const AttentionCase& c, int64_t row,
   return total.out;
 }
 
+std::vector<float> ScoresInOrder(const AttentionCase& c, int64_t row,
+                                 int64_t head) {
+  std::vector<float> scores;
+  for (int64_t key = FirstVisible(c, row); key <= row; ++key) {
+    scores.push_back(ScoreInOrder({c, row, head}, key));
+  }
+  return scores;
+}
+
 float ExpNonPositiveInOrder(float x) {
   if (x < kernels::kExpFlush) return 0;
   const float shifted = std::fma(x, kernels::kLog2E, kernels::kExpShifter);

@@ -44,6 +44,10 @@ std::vector<double> AttentionInFloat64(const AttentionCase& c, int64_t row,
 std::vector<float> AttentionInOrder(const AttentionCase& c, int64_t row,
                                     int64_t head);
 
+// The scores of the keys that the row sees, ascending.
+std::vector<float> ScoresInOrder(const AttentionCase& c, int64_t row,
+                                 int64_t head);
+
 // exp(x) for x <= 0, operation by operation as the kernels compute it.
 float ExpNonPositiveInOrder(float x);
 

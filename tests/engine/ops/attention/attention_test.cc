@@ -170,6 +170,26 @@ TEST(AttentionTest, EqualsScalarCodeOnEveryInstructionSetWithFma) {
   ASSERT_TRUE(kernels::CapIsa("").ok());
 }
 
+TEST(AttentionTest, ScoresThatAreShownAreThoseThatAreUsed) {
+  for (const std::string_view isa : kernels::SupportedIsas()) {
+    if (isa == "SSE4") continue;  // no fused multiply-add
+    ASSERT_TRUE(kernels::CapIsa(isa).ok());
+    for (const AttentionCase& c : Cases(3)) {
+      ThreadTeam team(1);
+      AttentionHarness harness({&c});
+      harness.Step(team, {{.begin = 0, .end = c.num_rows}});
+      for (const int64_t row : InterestingRows(c)) {
+        for (int64_t head = 0; head < c.num_attention_heads; head += 3) {
+          ASSERT_TRUE(SameBits(harness.Scores(0, row, head),
+                               testing::ScoresInOrder(c, row, head)))
+              << Name(c) << " row " << row << " head " << head << " on " << isa;
+        }
+      }
+    }
+  }
+  ASSERT_TRUE(kernels::CapIsa("").ok());
+}
+
 TEST(AttentionTest, WithoutFmaAgreesWithFloat64) {
   ASSERT_TRUE(kernels::CapIsa("SSE4").ok());
   const AttentionCase c = testing::MakeAttentionCase({.num_rows = 700,
