@@ -84,6 +84,11 @@ ABSL_FLAG(absl::Duration, max_decode_stall, Defaults().max_decode_stall,
           "How long prompts may hold up a step of those that decode.");
 ABSL_FLAG(int64_t, max_capture_bytes, Defaults().max_capture_bytes,
           "Captured rows that may wait for one request's reader.");
+ABSL_FLAG(int64_t, max_vector_bytes, Defaults().max_vector_bytes,
+          "Vectors and rows that clients may keep on the server, together. 0: "
+          "a sixteenth of the memory.");
+ABSL_FLAG(absl::Duration, max_vector_ttl, Defaults().max_vector_ttl,
+          "How long they may be kept.");
 ABSL_FLAG(absl::Duration, max_reader_stall, Defaults().max_reader_stall,
           "How long a client may read nothing while other requests wait for "
           "what its request occupies.");
@@ -161,6 +166,8 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   options.max_queue = absl::GetFlag(FLAGS_max_queue);
   options.max_decode_stall = absl::GetFlag(FLAGS_max_decode_stall);
   options.max_capture_bytes = absl::GetFlag(FLAGS_max_capture_bytes);
+  options.max_vector_bytes = absl::GetFlag(FLAGS_max_vector_bytes);
+  options.max_vector_ttl = absl::GetFlag(FLAGS_max_vector_ttl);
   options.max_reader_stall = absl::GetFlag(FLAGS_max_reader_stall);
   options.drain_notice = absl::GetFlag(FLAGS_drain_notice);
   options.drain_grace = absl::GetFlag(FLAGS_drain_grace);

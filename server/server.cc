@@ -29,7 +29,7 @@ constexpr char kLiveness[] = "liveness";
 const std::vector<std::string>& ReadinessNames() {
   static const auto& names = *new std::vector<std::string>{
       "", "readiness", "headrace.v1.InferenceService",
-      "headrace.v1.ModelService"};
+      "headrace.v1.ModelService", "headrace.v1.VectorService"};
   return names;
 }
 
@@ -63,6 +63,13 @@ constexpr int64_t kRingMemoryShare = 16;
 int64_t RingMemoryBytes(int64_t max_capture_bytes) {
   return std::max(ReadResourceLimits().memory_bytes / kRingMemoryShare,
                   max_capture_bytes);
+}
+
+// And what clients keep here as much, unless a flag says otherwise.
+int64_t VectorMemoryBytes(int64_t max_vector_bytes) {
+  return max_vector_bytes > 0
+             ? max_vector_bytes
+             : ReadResourceLimits().memory_bytes / kRingMemoryShare;
 }
 
 // Tolerant of clients that ping through a long prefill; notices dead ones.
@@ -110,6 +117,12 @@ absl::Status CheckOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckAtLeastOne("max_queue", options.max_queue));
   RETURN_IF_ERROR(
       CheckAtLeastOne("max_capture_bytes", options.max_capture_bytes));
+  if (options.max_vector_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_vector_bytes: must be at least 0; is ", options.max_vector_bytes));
+  }
+  RETURN_IF_ERROR(
+      CheckDuration("max_vector_ttl", options.max_vector_ttl, false));
   RETURN_IF_ERROR(
       CheckDuration("max_decode_stall", options.max_decode_stall, true));
   RETURN_IF_ERROR(
@@ -137,7 +150,9 @@ Server::Server(ServerOptions options)
       health_(AllHealthNames()),
       rpc_(std::max(1, ReadResourceLimits().cores / 2),
            absl::StrFormat("%08x", absl::Uniform<uint32_t>(absl::BitGen())),
-           static_cast<int64_t>(GrpcMemoryBytes())) {}
+           static_cast<int64_t>(GrpcMemoryBytes())),
+      vectors_({.max_bytes = VectorMemoryBytes(options_.max_vector_bytes),
+                .max_time_to_live = options_.max_vector_ttl}) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
@@ -170,6 +185,7 @@ absl::Status Server::Listen() {
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&inference_service_);
   builder.RegisterService(&model_service_);
+  builder.RegisterService(&vector_service_);
   builder.RegisterService(&health_);
   builder.RegisterCallbackGenericService(&unknown_methods_);
   grpc_server_ = builder.BuildAndStart();
@@ -213,7 +229,8 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
       .kv_cache_rows = kv_cache.total_blocks * kv_cache.block_size,
       .max_ring_bytes = options_.max_capture_bytes,
       .random_seed = [] { return absl::Uniform<uint64_t>(absl::BitGen()); },
-      .build = BuildName()};
+      .build = BuildName(),
+      .vectors = &vectors_};
   model_.loop = loop_.get();
   rpc_.Serve(&model_);
   metrics_->Watch([this] { return stats(); });
@@ -235,6 +252,7 @@ void Server::UpdateHealth() {
 void Server::WatchLoop() {
   const absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
+    vectors_.DropExpired();
     if (loop_ == nullptr) continue;
     // Small blocks of large requests stay with the allocator, by threads.
     if (rpc_.open_calls().TakeQuiet()) malloc_trim(0);

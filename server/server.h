@@ -21,6 +21,7 @@
 #include "server/rpc/services.h"
 #include "server/rpc/unknown_methods.h"
 #include "server/server_options.h"
+#include "server/vectors/vector_store.h"
 
 namespace headrace {
 
@@ -72,8 +73,10 @@ class Server {
   RpcContext rpc_;
   InferenceService inference_service_{&rpc_};
   ModelService model_service_{&rpc_};
+  VectorService vector_service_{&rpc_};
   UnknownMethods unknown_methods_;
   std::unique_ptr<Engine> engine_;
+  VectorStore vectors_;
   ServedModel model_;
   std::unique_ptr<BatchLoop> loop_;
   std::unique_ptr<grpc::Server> grpc_server_;

@@ -32,6 +32,11 @@ struct ServerOptions {
   // Captured rows that may wait for one request's reader.
   int64_t max_capture_bytes = 32 << 20;
 
+  // Vectors and kept rows: what they may take together (0: a sixteenth of the
+  // memory), and for how long.
+  int64_t max_vector_bytes = 0;
+  absl::Duration max_vector_ttl = absl::Hours(24);
+
   // A reader that takes nothing for so long is ended when other requests wait
   // for what it occupies.
   absl::Duration max_reader_stall = absl::Seconds(60);

@@ -107,6 +107,22 @@ absl::StatusOr<v1::EstimateCaptureResponse> Client::EstimateCapture(
   return stub_->EstimateCapture(request);
 }
 
+absl::StatusOr<v1::PutVectorResponse> Client::PutVector(
+    const v1::PutVectorRequest& request) {
+  return stub_->PutVector(request);
+}
+
+absl::StatusOr<v1::GetVectorResponse> Client::GetVector(
+    const v1::GetVectorRequest& request) {
+  return stub_->GetVector(request);
+}
+
+absl::Status Client::DeleteVector(const std::string& sha256) {
+  v1::DeleteVectorRequest request;
+  request.set_sha256(sha256);
+  return stub_->DeleteVector(request).status();
+}
+
 absl::StatusOr<ServingStatus> Client::Health(const std::string& service) {
   return stub_->Health(service);
 }

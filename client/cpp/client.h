@@ -20,6 +20,7 @@
 #include "client/cpp/stream.h"
 #include "headrace/v1/generation.pb.h"
 #include "headrace/v1/models.pb.h"
+#include "headrace/v1/vectors.pb.h"
 
 namespace headrace::client {
 
@@ -57,6 +58,12 @@ class Client {
       const std::string& model = "");
   absl::StatusOr<v1::EstimateCaptureResponse> EstimateCapture(
       const v1::EstimateCaptureRequest& request);
+
+  absl::StatusOr<v1::PutVectorResponse> PutVector(
+      const v1::PutVectorRequest& request);
+  absl::StatusOr<v1::GetVectorResponse> GetVector(
+      const v1::GetVectorRequest& request);
+  absl::Status DeleteVector(const std::string& sha256);
 
   // grpc.health.v1 Check of a service name ("" is the server).
   absl::StatusOr<ServingStatus> Health(const std::string& service = "");

@@ -11,75 +11,96 @@ namespace headrace {
 
 namespace {
 
-// Past so many gaps the last one of each hook and layer grows over delivered
-// rows too: memory stays bounded whatever the reader does.
-constexpr size_t kMaxGaps = 100'000;
-
 int64_t RingCost(const HookLayout& hook) {
   return hook.row_bytes + kRowOverheadBytes;
 }
 
 }  // namespace
 
-ActivationRing::ActivationRing(const CaptureLayout& layout) : layout_(layout) {
+ActivationRing::ActivationRing(const CaptureLayout& layout,
+                               absl::flat_hash_map<RowKey, int64_t> received)
+    : layout_(layout), received_(std::move(received)) {
   for (const HookLayout& hook : layout_.hooks) {
     rows_taken_.push_back({.derived = hook.derived, .hook = hook.hook});
   }
 }
 
 void ActivationRing::Add(int32_t choice, const CapturedRow& row) {
-  const Key key{choice, row.derived, row.hook, row.layer, row.phase};
+  const RowKey rows{choice, row.derived, row.hook, row.layer, row.head};
+  if (WasReceived(rows)) return;
+  const Key key{rows, row.phase};
   const HookLayout& hook = layout_.Get(row.derived, row.hook);
-  ActivationChunk& chunk = UnfinishedChunk(key, hook);
+  ActivationChunk& chunk =
+      UnfinishedChunk(key, hook, static_cast<int64_t>(row.values.size()));
   const size_t begin = chunk.data.size();
   AppendWireRow(row.values, chunk);
   chunk.ids.insert(chunk.ids.end(), row.ids.begin(), row.ids.end());
   chunk.positions.push_back(row.position);
   chunk.tokens.push_back(row.token);
+  if (row.head >= 0) {
+    chunk.key_starts.push_back(row.key_start);
+    chunk.key_counts.push_back(row.key_count);
+  }
+  if (row.rows_averaged > 0) chunk.rows_averaged.push_back(row.rows_averaged);
   chunk.crc32c = static_cast<uint32_t>(
       absl::ExtendCrc32c(absl::crc32c_t{chunk.crc32c},
                          absl::string_view(chunk.data).substr(begin)));
   used_bytes_ += RingCost(hook);
-  const auto gap = last_gap_.find({choice, row.derived, row.hook, row.layer});
-  if (gap != last_gap_.end()) gap->second.open = false;
+  open_gap_.erase(choice);
 
   if (static_cast<int64_t>(chunk.positions.size()) == hook.rows_per_chunk) {
-    finished_.push_back(std::move(chunk));
-    unfinished_.erase(key);
-    std::erase(unfinished_order_, key);
+    FinishChunk(key);
   }
 }
 
+void ActivationRing::FinishChunk(const Key& key) {
+  finished_.push_back(std::move(unfinished_.at(key)));
+  unfinished_.erase(key);
+  std::erase(unfinished_order_, key);
+}
+
+bool ActivationRing::WasReceived(const RowKey& rows) {
+  if (received_.empty()) return false;
+  const auto left = received_.find(rows);
+  if (left == received_.end() || left->second == 0) return false;
+  --left->second;
+  return true;
+}
+
 ActivationChunk& ActivationRing::UnfinishedChunk(const Key& key,
-                                                 const HookLayout& hook) {
+                                                 const HookLayout& hook,
+                                                 int64_t width) {
+  // Rows by key grow wider with their position, and never narrower again.
+  if (const auto narrower = unfinished_.find(key);
+      narrower != unfinished_.end() && narrower->second.width != width) {
+    FinishChunk(key);
+  }
   const auto [found, inserted] = unfinished_.try_emplace(key);
   ActivationChunk& chunk = found->second;
   if (inserted) {
     unfinished_order_.push_back(key);
-    chunk.choice = key.choice;
-    chunk.derived = key.derived;
-    chunk.hook = key.hook;
-    chunk.layer = key.layer;
+    chunk.choice = key.rows.choice;
+    chunk.derived = key.rows.derived;
+    chunk.hook = key.rows.hook;
+    chunk.layer = key.rows.layer;
+    chunk.head = key.rows.head;
     chunk.phase = key.phase;
     chunk.dtype = hook.dtype;
-    chunk.width = hook.width;
+    chunk.width = width;
+    chunk.compression = layout_.compression;
   }
   return chunk;
 }
 
-void ActivationRing::AddGap(int32_t choice, const CapturedRow& row) {
-  const Key key{choice, row.derived, row.hook, row.layer};
-  const auto [last, inserted] = last_gap_.try_emplace(key);
-  if (!inserted && (last->second.open || gaps_.size() >= kMaxGaps)) {
-    gaps_[last->second.index].last_position = row.position;
+void ActivationRing::AddGap(const RowGap& gap) {
+  const auto [open, inserted] = open_gap_.try_emplace(gap.choice, gaps_.size());
+  if (!inserted && gaps_[open->second].cached == gap.cached) {
+    RowGap& last = gaps_[open->second];
+    last.last_position = std::max(last.last_position, gap.last_position);
     return;
   }
-  last->second = {.index = gaps_.size(), .open = true};
-  gaps_.push_back({.derived = row.derived,
-                   .hook = row.hook,
-                   .layer = row.layer,
-                   .first_position = row.position,
-                   .last_position = row.position});
+  open->second = gaps_.size();
+  gaps_.push_back(gap);
 }
 
 bool ActivationRing::HasChunk() const {
@@ -125,7 +146,7 @@ void ActivationRing::Clear() {
 }
 
 std::vector<RowGap> ActivationRing::TakeGaps() {
-  last_gap_.clear();
+  open_gap_.clear();
   return std::exchange(gaps_, {});
 }
 

@@ -1,5 +1,6 @@
 // Captured rows of one request between the batch loop and its reader: narrowed
-// to the wire type, grouped into chunks per choice, hook, layer and phase.
+// to the wire type, grouped into chunks per choice, hook, layer, head and
+// phase.
 //
 // Prompt rows wait until their chunk is full or the prompt is done; rows of
 // generated tokens can be taken at once, and gather only while the reader is
@@ -16,17 +17,22 @@
 #include "absl/container/flat_hash_map.h"
 #include "server/batching/capture_layout.h"
 #include "server/batching/events.h"
+#include "server/batching/stream_cursor.h"
 
 namespace headrace {
 
 // Thread-compatible: EventStream guards it.
 class ActivationRing {
  public:
-  explicit ActivationRing(const CaptureLayout& layout);
+  // `received`: rows that the reader has, of each key; they are not given out
+  // again.
+  explicit ActivationRing(const CaptureLayout& layout,
+                          absl::flat_hash_map<RowKey, int64_t> received = {});
 
   void Add(int32_t choice, const CapturedRow& row);
-  // Notes that the row was left out.
-  void AddGap(int32_t choice, const CapturedRow& row);
+  // Notes that rows from the first to the last selected position were left out.
+  // Gaps that no row of the choice came between are one.
+  void AddGap(const RowGap& gap);
   // No prompt row comes any more: unfinished prompt chunks may be taken.
   void FlushPrompt() { prompt_done_ = true; }
 
@@ -38,30 +44,31 @@ class ActivationRing {
   void Clear();
 
   int64_t used_bytes() const { return used_bytes_; }
+  // What is left when the room for the choices' ends is not touched.
   int64_t free_bytes() const { return layout_.ring_bytes - used_bytes_; }
   // Rows taken so far, per hook in the layout's order.
   const std::vector<HookRowCount>& rows_taken() const { return rows_taken_; }
   std::vector<RowGap> TakeGaps();
 
  private:
+  // Rows that travel in one chunk.
   struct Key {
-    int32_t choice;
-    int32_t derived;
-    HookPoint hook;
-    int32_t layer;
+    RowKey rows;
     Phase phase = Phase::kPrompt;
     bool operator==(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H h, const Key& k) {
-      return H::combine(std::move(h), k.choice, k.derived, k.hook, k.layer,
-                        k.phase);
+      return H::combine(std::move(h), k.rows, k.phase);
     }
   };
 
+  bool WasReceived(const RowKey& rows);
   bool MayTake(const Key& key) const {
     return key.phase == Phase::kGenerated || prompt_done_;
   }
-  ActivationChunk& UnfinishedChunk(const Key& key, const HookLayout& hook);
+  ActivationChunk& UnfinishedChunk(const Key& key, const HookLayout& hook,
+                                   int64_t width);
+  void FinishChunk(const Key& key);
   ActivationChunk Release(ActivationChunk chunk);
 
   const CaptureLayout layout_;
@@ -73,11 +80,9 @@ class ActivationRing {
   bool prompt_done_ = false;
   std::vector<HookRowCount> rows_taken_;
   std::vector<RowGap> gaps_;
-  struct LastGap {
-    size_t index = 0;   // in gaps_
-    bool open = false;  // no row was delivered since
-  };
-  absl::flat_hash_map<Key, LastGap> last_gap_;  // phase unused
+  // By choice: the gap that no row was delivered after.
+  absl::flat_hash_map<int32_t, size_t> open_gap_;
+  absl::flat_hash_map<RowKey, int64_t> received_;  // still to be left out
 };
 
 }  // namespace headrace

@@ -24,9 +24,18 @@ std::vector<int32_t> CountCapturedRows(const SequenceOptions& sequence) {
 }  // namespace
 
 void ChoiceSink::OnRow(const CapturedRow& row) {
+  if (keeper_ != nullptr && row.derived < 0) {
+    keeper_->Add(row);
+    if (!sends_kept_) {
+      ++rows_;
+      return;
+    }
+  }
   if (dropping_) {
     ++dropped_rows_;
-    stream_->AddGap(choice_, row);
+    stream_->AddGap({.choice = choice_,
+                     .first_position = row.position,
+                     .last_position = row.position});
   } else {
     ++rows_;
     stream_->AddRow(choice_, row);
@@ -121,6 +130,19 @@ void ActiveRequest::OnAdmitted(absl::Time now, int64_t cached_rows,
     admitted_ = now;
     cached_rows_ = cached_rows;  // what later choices share is not saved work
     stream().Start();
+    NoteCachedRows(cached_rows);
+  }
+}
+
+void ActiveRequest::NoteCachedRows(int64_t cached_rows) const {
+  const SequenceOptions& sequence = request().sequence;
+  if (sequence.capture.empty()) return;
+  for (int64_t p = 0; p < cached_rows; ++p) {
+    if (!sequence.capture.rows.Selects(p, sequence.prompt[p],
+                                       prompt_length())) {
+      continue;
+    }
+    stream().AddGap({.first_position = p, .last_position = p, .cached = true});
   }
 }
 
@@ -181,12 +203,15 @@ std::vector<ChoiceEndEvent> ActiveRequest::ChoiceEnds() const {
 
 EndEvent ActiveRequest::MakeEnd(absl::Time now) {
   SetPaused(false, now);
+  std::optional<KeptReceipt> kept;
+  if (request().keeper != nullptr) kept = request().keeper->Finish();
   return {.prompt_tokens = prompt_length(),
           .cached_tokens = cached_rows_,
           .generated_tokens = generated(),
           .timings = TimingsAt(now),
           .checks = checks_,
-          .interventions_applied = interventions_applied_};
+          .interventions_applied = interventions_applied_,
+          .kept = std::move(kept)};
 }
 
 RequestRecord ActiveRequest::MakeRecord(absl::StatusCode code, absl::Time now) {

@@ -19,11 +19,14 @@
 
 namespace headrace {
 
-// Takes one choice's rows to the request's stream.
+// Takes one choice's rows to the request's stream, or to what keeps them.
 class ChoiceSink final : public CaptureSink {
  public:
-  ChoiceSink(EventStream* stream, int32_t choice)
-      : stream_(stream), choice_(choice) {}
+  ChoiceSink(EventStream* stream, const Request& request, int32_t choice)
+      : stream_(stream),
+        keeper_(request.keeper.get()),
+        sends_kept_(request.sends_kept),
+        choice_(choice) {}
 
   void OnRow(const CapturedRow& row) override;
   // Leaves the coming rows out.
@@ -33,6 +36,8 @@ class ChoiceSink final : public CaptureSink {
 
  private:
   EventStream* const stream_;
+  RowKeeper* const keeper_;  // may be null
+  const bool sends_kept_;
   const int32_t choice_;
   bool dropping_ = false;
   int64_t rows_ = 0;
@@ -47,7 +52,7 @@ struct ActiveChoice {
       : index(index),
         id(id),
         text(tokenizer, request, index),
-        sink(stream, index) {}
+        sink(stream, request, index) {}
 
   const int32_t index;
   const SequenceId id;
@@ -109,6 +114,8 @@ class ActiveRequest {
   void OnToken(absl::Time now);
   // Whether its reader holds a choice of it up; true when that is new.
   bool SetPaused(bool paused, absl::Time now);
+  // Notes the selected prompt rows that the prefix cache has.
+  void NoteCachedRows(int64_t cached_rows) const;
   // What one choice's capture and interventions came to.
   void AddReport(const SequenceReport& report);
 

@@ -143,7 +143,9 @@ AdmissionState Batcher::StateOfAdmission() const {
       .ring_bytes = unread_.held_bytes()};
   TenantNumbers tenants(ledger_, state.accounts);
   for (const auto& [id, request] : active_) {
-    const int64_t ring_bytes = request->request().layout.ring_bytes;
+    const CaptureLayout& layout = request->request().layout;
+    const int64_t ring_bytes =
+        layout.ring_bytes + layout.end_bytes * request->request().num_choices;
     const size_t tenant = tenants.Of(request->request().tenant);
     if (request->started() && !request->AllEnded()) {
       state.ring_bytes += ring_bytes;
@@ -385,6 +387,8 @@ void Batcher::EndChoice(SequenceRef ref, absl::Time now) {
   auto [request, choice] = ref;
   if (choice->state == ChoiceState::kEnded) return;
   if (choice->state == ChoiceState::kRunning) {
+    choice->sink.set_dropping(false);  // there is room for what comes last
+    engine_->FinishSequence(choice->id);
     request->AddReport(engine_->report(choice->id));
     engine_->CloseSequence(choice->id);
     sequences_.erase(choice->id);

@@ -32,11 +32,23 @@ HookLayout LayoutOfDerived(size_t index, const DerivedSpec& spec,
   const DerivedShape shape = ShapeOf(spec, dimensions);
   const HookSelection rows = RowsOf(spec);
   HookLayout layout{.derived = static_cast<int32_t>(index), .hook = rows.hook};
-  layout.num_layers = static_cast<int64_t>(rows.layers.size());
+  layout.rows_per_position = rows.num_rows();
   layout.width = shape.values;
   layout.row_bytes = WireRowBytes(WireDtype::kF32, shape.values) +
                      shape.ids * static_cast<int64_t>(sizeof(int32_t));
   return layout;
+}
+
+// Where a row's keys are: positions with top_keys; first and count always.
+int64_t KeyBytes(const HookSelection& selection) {
+  return (2 + selection.top_keys) * static_cast<int64_t>(sizeof(int32_t));
+}
+
+// Rows that come when a choice ends, not with their position.
+bool IsTotal(const HookLayout& hook, const CapturePlan& plan) {
+  return hook.derived >= 0 &&
+         plan.derived[static_cast<size_t>(hook.derived)].kind ==
+             DerivedKind::kMean;
 }
 
 }  // namespace
@@ -56,24 +68,34 @@ CaptureLayout MakeCaptureLayout(const CapturePlan& plan,
                                 const CaptureDelivery& delivery,
                                 int64_t max_ring_bytes) {
   CaptureLayout layout;
+  layout.compression = delivery.compression;
   for (const HookSelection& selection : plan.hooks) {
     HookLayout& hook = layout.hooks.emplace_back();
     hook.hook = selection.hook;
-    hook.num_layers = static_cast<int64_t>(selection.layers.size());
-    hook.dtype = delivery.dtype;
-    hook.width = WidthOf(selection.hook, hooks);
-    hook.row_bytes = WireRowBytes(delivery.dtype, hook.width);
+    hook.rows_per_position = selection.num_rows();
+    const bool by_key = !selection.heads.empty();
+    hook.dtype = by_key ? WireDtype::kF32 : delivery.dtype;
+    hook.width = by_key ? selection.key_width : WidthOf(selection.hook, hooks);
+    if (by_key) hook.num_widths = selection.key_width / kKeyPadding + 1;
+    hook.row_bytes = WireRowBytes(hook.dtype, hook.width) +
+                     (by_key ? KeyBytes(selection) : 0);
   }
   for (size_t i = 0; i < plan.derived.size(); ++i) {
     layout.hooks.push_back(LayoutOfDerived(i, plan.derived[i], dimensions));
   }
   for (const HookLayout& hook : layout.hooks) {
-    layout.rows_per_position += hook.num_layers;
-    layout.bytes_per_position += hook.num_layers * hook.row_bytes;
+    if (IsTotal(hook, plan)) {
+      // One row of each layer, of the prompt and of each choice.
+      layout.end_bytes +=
+          2 * hook.rows_per_position * (hook.row_bytes + kRowOverheadBytes);
+      continue;
+    }
+    layout.rows_per_position += hook.rows_per_position;
+    layout.bytes_per_position += hook.rows_per_position * hook.row_bytes;
   }
   if (layout.hooks.empty()) return layout;
 
-  const int64_t keys = layout.rows_per_position;
+  const int64_t keys = std::max<int64_t>(1, layout.rows_per_position);
   layout.ring_cost_per_position =
       layout.bytes_per_position + keys * kRowOverheadBytes;
   layout.ring_bytes = std::max(

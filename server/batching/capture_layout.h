@@ -41,26 +41,32 @@ enum class SlowReaderPolicy : uint8_t {
   kCancel,         // the request ends with RESOURCE_EXHAUSTED
 };
 
+// What is done to a chunk's data when it leaves the ring.
+enum class Compression : uint8_t { kNone, kZstd };
+
 // How a request wants its rows delivered.
 struct CaptureDelivery {
   WireDtype dtype = WireDtype::kF32;
   SlowReaderPolicy policy = SlowReaderPolicy::kPauseSequence;
   int64_t chunk_bytes = 256 << 10;  // data of one chunk, at the most
   bool feed_last_token = false;     // the token sampled last has a row too
+  Compression compression = Compression::kNone;
 };
 
 struct HookLayout {
   int32_t derived = -1;  // index into CapturePlan::derived; -1: the hook itself
   HookPoint hook;
-  int64_t num_layers = 0;  // 1 for hooks without a layer
+  int64_t rows_per_position = 0;  // layers, or heads of layers
   WireDtype dtype = WireDtype::kF32;
-  int64_t width = 0;      // values per row
-  int64_t row_bytes = 0;  // on the wire
+  int64_t width = 0;      // values per row, at the most
+  int64_t row_bytes = 0;  // on the wire, at the most
   int64_t rows_per_chunk = 0;
+  int64_t num_widths = 1;  // of rows by key: they do not share chunks
 };
 
 struct CaptureLayout {
-  // In the plan's order; then what is derived, always float32.
+  // In the plan's order; then what is derived. That, and rows of heads, are
+  // always float32.
   std::vector<HookLayout> hooks;
   // One position's rows: of every hook and layer. `ring_cost` counts what the
   // ring holds for them beside the data, too.
@@ -68,6 +74,9 @@ struct CaptureLayout {
   int64_t bytes_per_position = 0;
   int64_t ring_cost_per_position = 0;
   int64_t ring_bytes = 0;  // capacity; at least two positions
+  Compression compression = Compression::kNone;
+  // Beside them, for each choice: what comes when it ends.
+  int64_t end_bytes = 0;
 
   bool empty() const { return hooks.empty(); }
   const HookLayout& Get(int32_t derived, HookPoint hook) const;

@@ -5,10 +5,11 @@
 namespace headrace {
 
 EventStream::EventStream(const CaptureLayout& layout, int64_t token_events,
-                         std::function<void()> on_events)
+                         std::function<void()> on_events, StreamCursor received)
     : capacity_{.token_events = token_events, .ring_bytes = layout.ring_bytes},
       on_events_(std::move(on_events)),
-      ring_(layout) {}
+      ring_(layout, std::move(received.rows)),
+      received_(std::move(received)) {}
 
 std::optional<StreamEvent> EventStream::Pop() {
   std::function<void()> on_read;
@@ -82,11 +83,18 @@ void EventStream::Start() {
 
 void EventStream::Push(TokenEvent event) {
   const absl::MutexLock lock(&mutex_);
-  if (!abandoned_) tokens_.push_back(std::move(event));
+  const auto choice = static_cast<size_t>(event.choice);
+  const bool was_received = choice < received_.tokens.size() &&
+                            event.index < received_.tokens[choice];
+  if (!abandoned_ && !was_received) tokens_.push_back(std::move(event));
 }
 
 void EventStream::Push(PromptLogprobsEvent event) {
   const absl::MutexLock lock(&mutex_);
+  if (received_.prompt_logprobs > 0) {
+    --received_.prompt_logprobs;
+    return;
+  }
   if (!abandoned_) tokens_.push_back(std::move(event));
 }
 
@@ -95,9 +103,9 @@ void EventStream::AddRow(int32_t choice, const CapturedRow& row) {
   if (!abandoned_) ring_.Add(choice, row);
 }
 
-void EventStream::AddGap(int32_t choice, const CapturedRow& row) {
+void EventStream::AddGap(const RowGap& gap) {
   const absl::MutexLock lock(&mutex_);
-  if (!abandoned_) ring_.AddGap(choice, row);
+  if (!abandoned_) ring_.AddGap(gap);
 }
 
 void EventStream::FlushPrompt() {

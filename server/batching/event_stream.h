@@ -16,6 +16,7 @@
 #include "server/batching/activation_ring.h"
 #include "server/batching/capture_layout.h"
 #include "server/batching/events.h"
+#include "server/batching/stream_cursor.h"
 
 namespace headrace {
 
@@ -28,10 +29,11 @@ class EventStream {
   };
 
   // `token_events`: tokens and prompt log probabilities that may wait; at
-  // least 2. `on_events` is called, from the writer's thread, when there is
-  // something to read after Pop() found nothing; it must not block.
+  // least 2. What was `received` is not sent again. `on_events` is called, from
+  // the writer's thread, when there is something to read after Pop() found
+  // nothing; it must not block.
   EventStream(const CaptureLayout& layout, int64_t token_events,
-              std::function<void()> on_events);
+              std::function<void()> on_events, StreamCursor received = {});
 
   // --- The reader.
   // The next event: the start, then tokens before chunks, the ends last.
@@ -46,8 +48,7 @@ class EventStream {
   void Push(PromptLogprobsEvent event) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddRow(int32_t choice, const CapturedRow& row)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddGap(int32_t choice, const CapturedRow& row)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddGap(const RowGap& gap) ABSL_LOCKS_EXCLUDED(mutex_);
   void FlushPrompt() ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the stream; fills in EndEvent's rows and gaps. Publishes.
@@ -80,6 +81,7 @@ class EventStream {
   bool start_pending_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<StreamEvent> tokens_ ABSL_GUARDED_BY(mutex_);
   ActivationRing ring_ ABSL_GUARDED_BY(mutex_);
+  StreamCursor received_ ABSL_GUARDED_BY(mutex_);
   std::deque<StreamEvent> ends_ ABSL_GUARDED_BY(mutex_);
   bool reader_waits_ ABSL_GUARDED_BY(mutex_) = false;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "engine/batch.h"
 #include "server/batching/capture_layout.h"
+#include "server/vectors/row_keeper.h"
 
 namespace headrace {
 
@@ -53,16 +54,21 @@ struct ActivationChunk {
   int32_t derived = -1;  // index into CapturePlan::derived; -1: the hook itself
   HookPoint hook = HookPoint::kEmbed;
   int32_t layer = -1;  // -1 where the hook has none
+  int32_t head = -1;   // of rows by key
   Phase phase = Phase::kPrompt;
   WireDtype dtype = WireDtype::kF32;
   int64_t width = 0;
   std::vector<int64_t> positions;  // one per row
   std::vector<int32_t> tokens;
-  std::string data;                  // rows x width values, little-endian
-  std::vector<int32_t> ids;          // of a derived quantity that has them
-  std::vector<float> scales;         // kInt8: one per row
-  std::vector<RowOutlier> outliers;  // kInt8
+  std::string data;                 // rows x width values, little-endian
+  std::vector<int32_t> ids;         // CapturedRow::ids, row after row
+  std::vector<int64_t> key_starts;  // with a head: one per row
+  std::vector<int64_t> key_counts;
+  std::vector<int64_t> rows_averaged;  // of means: one per row
+  std::vector<float> scales;           // kInt8: one per row
+  std::vector<RowOutlier> outliers;    // kInt8
   uint32_t crc32c = 0;
+  Compression compression = Compression::kNone;  // wanted on the wire
   int64_t sequence_number = 0;  // of the stream's chunks, without a gap
   float max_abs_error = 0;      // of narrowing
   int64_t overflow_count = 0;   // finite values that became infinite
@@ -77,13 +83,13 @@ struct ChoiceEndEvent {
   int64_t generated = 0;
 };
 
-// Rows that were left out under SlowReaderPolicy::kDropWithGaps.
+// Rows that were left out, of every hook and layer: the selected positions from
+// the first to the last.
 struct RowGap {
-  int32_t derived = -1;
-  HookPoint hook = HookPoint::kEmbed;
-  int32_t layer = -1;
+  int32_t choice = 0;
   int64_t first_position = 0;
   int64_t last_position = 0;
+  bool cached = false;  // the prefix cache had them; else the reader was slow
 };
 
 struct HookRowCount {
@@ -110,6 +116,7 @@ struct EndEvent {
   std::optional<CaptureChecks> checks;
   // Rows, by intervention, over all choices.
   std::vector<int64_t> interventions_applied;
+  std::optional<KeptReceipt> kept;  // rows that stay on the server
 };
 
 // The last event of one that did not.

@@ -4,6 +4,7 @@
 #define HEADRACE_SERVER_BATCHING_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "absl/time/time.h"
 #include "engine/batch.h"
 #include "server/batching/capture_layout.h"
+#include "server/batching/stream_cursor.h"
+#include "server/vectors/row_keeper.h"
 
 namespace headrace {
 
@@ -34,7 +37,12 @@ struct Request {
   StopRules stop;
   bool skip_special_tokens = true;
   CaptureDelivery delivery;
-  CaptureLayout layout;  // of sequence.capture under `delivery`
+  CaptureLayout layout;  // of what is sent of sequence.capture
+  // Takes the rows of hooks, and sends them only if told to; may be null.
+  // Shared with the copies of a request, none of which runs.
+  std::shared_ptr<RowKeeper> keeper;
+  bool sends_kept = false;
+  StreamCursor resume;   // what the reader has already
   int32_t priority = 0;  // higher runs first
   // Who asks, as far as anybody knows: tenants of equal priority are served
   // fairly. All that say nothing are one tenant.

@@ -7,6 +7,7 @@ namespace headrace {
 
 namespace {
 
+// Positions that the plan selects of the prompt.
 int64_t PromptPositions(const SequenceOptions& sequence) {
   const std::vector<int32_t>& prompt = sequence.prompt;
   const auto length = static_cast<int64_t>(prompt.size());
@@ -39,6 +40,10 @@ int64_t GeneratedPositions(const Request& request) {
 
 }  // namespace
 
+int64_t SelectedPositionsMax(const Request& request) {
+  return PromptPositions(request.sequence) + GeneratedPositions(request);
+}
+
 CaptureEstimate EstimateCapture(const Request& request) {
   const CaptureLayout& layout = request.layout;
   if (layout.empty()) return {};
@@ -47,13 +52,15 @@ CaptureEstimate EstimateCapture(const Request& request) {
   CaptureEstimate estimate{
       .prompt_rows = prompt * layout.rows_per_position,
       .generated_rows_max = generated * layout.rows_per_position,
-      .bytes_max = (prompt + generated) * layout.bytes_per_position};
+      .bytes_max = (prompt + generated) * layout.bytes_per_position +
+                   layout.end_bytes * request.num_choices};
   // Prompt rows fill their chunks; a generated row may travel alone.
   estimate.messages_max = estimate.generated_rows_max;
   for (const HookLayout& hook : layout.hooks) {
     const int64_t chunks =
-        (prompt + hook.rows_per_chunk - 1) / hook.rows_per_chunk;
-    estimate.messages_max += hook.num_layers * chunks;
+        (prompt + hook.rows_per_chunk - 1) / hook.rows_per_chunk +
+        std::min(prompt, hook.num_widths) - std::min<int64_t>(prompt, 1);
+    estimate.messages_max += hook.rows_per_position * chunks;
   }
   return estimate;
 }

@@ -17,6 +17,9 @@ struct CaptureEstimate {
   int64_t messages_max = 0;
 };
 
+// Positions of one choice that the capture selects, at the most.
+int64_t SelectedPositionsMax(const Request& request);
+
 CaptureEstimate EstimateCapture(const Request& request);
 
 }  // namespace headrace

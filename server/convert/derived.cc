@@ -43,6 +43,11 @@ class DerivedResolver {
       case v1::DerivedSpec::kCosine:
         ResolveCosine(proto.cosine(), field + ".cosine", spec);
         break;
+      case v1::DerivedSpec::kMean:
+        spec.kind = DerivedKind::kMean;
+        spec.width =
+            ResolveWhere(proto.mean().where(), field + ".mean.where", spec);
+        break;
       case v1::DerivedSpec::KIND_NOT_SET:
         violations_.Add(field + ".kind", "must be set");
         break;
@@ -55,13 +60,10 @@ class DerivedResolver {
   int64_t ResolveWhere(const v1::HookSelector& selector,
                        const std::string& field, DerivedSpec& spec) {
     std::optional<HookSelection> where =
-        ResolveHook(selector, field, context_, violations_);
+        ResolvePlainHook(selector, field, context_, violations_);
     if (!where.has_value()) return 0;
     spec.where = *std::move(where);
-    for (const HookPointState& state : context_.engine->hooks()) {
-      if (state.hook == spec.where.hook) return state.width;
-    }
-    return 0;
+    return WidthOf(spec.where.hook, context_);
   }
 
   void ResolveLens(const v1::LogitLens& proto, const std::string& field,
@@ -76,6 +78,7 @@ class DerivedResolver {
                       absl::StrCat("must be as wide as the residual stream, ",
                                    hidden_size, "; is ", width));
     }
+    ResolveLensNorm(proto.norm(), field, spec);
     const int64_t most =
         std::min<int64_t>(kMaxLensTokens, context_.vocab_size());
     if (proto.top_k() > most) {
@@ -87,6 +90,27 @@ class DerivedResolver {
         CheckIds(proto.token_ids(), field + ".token_ids", kMaxLensTokens);
     if (proto.top_k() == 0 && proto.token_ids().empty()) {
       violations_.Add(field + ".top_k", "must be set, or token_ids");
+    }
+  }
+
+  void ResolveLensNorm(v1::LensNorm norm, const std::string& field,
+                       DerivedSpec& spec) {
+    switch (norm) {
+      case v1::LENS_NORM_UNSPECIFIED:
+      case v1::LENS_NORM_RECOMPUTE:
+        spec.lens_norm = LensNorm::kRecompute;
+        return;
+      case v1::LENS_NORM_FINAL_SCALE:
+        spec.lens_norm = LensNorm::kFinalScale;
+        if (spec.where.hook == HookPoint::kFinalNormOut) {
+          violations_.Add(field + ".where.hook",
+                          "must come before the final norm, whose scale is to "
+                          "be used");
+        }
+        return;
+      default:
+        violations_.Add(field + ".norm", absl::StrCat("must be a LensNorm; is ",
+                                                      static_cast<int>(norm)));
     }
   }
 
@@ -122,8 +146,9 @@ class DerivedResolver {
     }
     if (width == 0) return;
     for (int i = 0; i < proto.vectors_size(); ++i) {
-      std::optional<std::vector<float>> vector = ResolveVector(
-          proto.vectors(i), Indexed(field + ".vectors", i), width, violations_);
+      std::optional<std::vector<float>> vector =
+          ResolveVector(proto.vectors(i), Indexed(field + ".vectors", i), width,
+                        context_, violations_);
       if (vector.has_value()) spec.vectors.push_back(*std::move(vector));
     }
   }

@@ -20,7 +20,7 @@ constexpr int kMaxInputs = 64;
 void ResolveHook(const v1::EmbedRequest& proto, const ServingContext& context,
                  ResolvedEmbed& embed, Violations& violations) {
   if (proto.hook() != v1::HOOK_POINT_UNSPECIFIED) {
-    const auto hook = CheckHook(proto.hook(), "hook", context, violations);
+    const auto hook = CheckPlainHook(proto.hook(), "hook", context, violations);
     if (!hook.has_value()) return;
     embed.hook = *hook;
   }
@@ -34,9 +34,7 @@ void ResolveHook(const v1::EmbedRequest& proto, const ServingContext& context,
                              "layer", context, violations)
                       .value_or(0);
   }
-  for (const HookPointState& state : context.engine->hooks()) {
-    if (state.hook == embed.hook) embed.width = state.width;
-  }
+  embed.width = WidthOf(embed.hook, context);
 }
 
 std::vector<int32_t> ResolveInput(const v1::EmbedInput& input,

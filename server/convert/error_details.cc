@@ -60,6 +60,15 @@ absl::Status ResourceNotFound(std::string_view type, std::string_view name,
   return WithDetail(absl::NotFoundError(message), info);
 }
 
+absl::Status QuotaExceeded(const absl::Status& status,
+                           std::string_view subject) {
+  google::rpc::QuotaFailure failure;
+  auto& violation = *failure.add_violations();
+  violation.set_subject(std::string(subject));
+  violation.set_description(std::string(status.message()));
+  return WithDetail(status, failure);
+}
+
 std::string Shortened(std::string_view text, size_t max_bytes) {
   std::string valid = ToValidUtf8(text);
   if (valid.size() <= max_bytes) return valid;

@@ -25,6 +25,11 @@ google::rpc::Status ToRpcStatus(const absl::Status& status);
 absl::Status ResourceNotFound(std::string_view type, std::string_view name,
                               std::string message);
 
+// `status` with a google.rpc.QuotaFailure of `subject`, described by its
+// message.
+absl::Status QuotaExceeded(const absl::Status& status,
+                           std::string_view subject);
+
 // At most `max_bytes` of `text`, cut between characters and marked with "…";
 // always valid UTF-8.
 std::string Shortened(std::string_view text, size_t max_bytes);

@@ -1,10 +1,12 @@
 #include "server/convert/event_messages.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/convert/compression.h"
 #include "server/convert/enums.h"
 
 namespace headrace {
@@ -47,9 +49,8 @@ v1::Checks ToProto(const CaptureChecks& checks) {
 
 v1::Gap ToProto(const RowGap& gap) {
   v1::Gap proto;
-  if (gap.derived >= 0) proto.set_derived(static_cast<uint32_t>(gap.derived));
-  proto.set_hook(ToProto(gap.hook));
-  if (gap.layer >= 0) proto.set_layer(static_cast<uint32_t>(gap.layer));
+  proto.set_choice(static_cast<uint32_t>(gap.choice));
+  proto.set_cached(gap.cached);
   proto.set_first_position(static_cast<uint32_t>(gap.first_position));
   proto.set_last_position(static_cast<uint32_t>(gap.last_position));
   return proto;
@@ -69,6 +70,37 @@ void FillRows(const ActivationChunk& chunk, Message& proto) {
   proto.set_crc32c(chunk.crc32c);
   proto.set_sequence_number(chunk.sequence_number);
   proto.set_choice(static_cast<uint32_t>(chunk.choice));
+}
+
+void FillData(ActivationChunk& chunk, v1::ActivationChunk& proto) {
+  if (chunk.compression == Compression::kZstd) {
+    std::optional<std::string> compressed = CompressZstd(chunk.data);
+    if (compressed.has_value()) {
+      proto.set_compression(v1::COMPRESSION_ZSTD);
+      proto.set_data(*std::move(compressed));
+      return;
+    }
+  }
+  proto.set_compression(v1::COMPRESSION_NONE);
+  proto.set_data(std::move(chunk.data));
+}
+
+void FillKeys(const ActivationChunk& chunk, v1::ActivationChunk& proto) {
+  proto.set_head(static_cast<uint32_t>(chunk.head));
+  proto.mutable_key_starts()->Assign(chunk.key_starts.begin(),
+                                     chunk.key_starts.end());
+  proto.mutable_key_counts()->Assign(chunk.key_counts.begin(),
+                                     chunk.key_counts.end());
+  proto.mutable_key_positions()->Assign(chunk.ids.begin(), chunk.ids.end());
+}
+
+v1::KeptRows ToProto(const KeptReceipt& kept) {
+  v1::KeptRows proto;
+  proto.set_handle(kept.sha256);
+  proto.set_expires_in(absl::ToDoubleSeconds(kept.time_to_live));
+  proto.set_rows(static_cast<uint64_t>(kept.rows));
+  proto.set_bytes(static_cast<uint64_t>(kept.bytes));
+  return proto;
 }
 
 }  // namespace
@@ -106,7 +138,8 @@ v1::ActivationChunk ToProto(ActivationChunk chunk) {
   v1::ActivationChunk proto;
   FillRows(chunk, proto);
   proto.set_dtype(ToProto(chunk.dtype));
-  proto.set_data(std::move(chunk.data));
+  FillData(chunk, proto);
+  if (chunk.head >= 0) FillKeys(chunk, proto);
   proto.set_max_abs_error(chunk.max_abs_error);
   proto.set_overflow_count(chunk.overflow_count);
   proto.mutable_scales()->Assign(chunk.scales.begin(), chunk.scales.end());
@@ -127,6 +160,8 @@ v1::Derived DerivedToProto(ActivationChunk chunk, const Tokenizer* tokenizer) {
   if (tokenizer != nullptr) {
     for (const int32_t id : chunk.ids) proto.add_pieces(PieceOf(id, tokenizer));
   }
+  proto.mutable_rows_averaged()->Assign(chunk.rows_averaged.begin(),
+                                        chunk.rows_averaged.end());
   return proto;
 }
 
@@ -166,6 +201,7 @@ v1::End ToProto(const EndEvent& event) {
   if (event.checks.has_value()) {
     *proto.mutable_checks() = ToProto(*event.checks);
   }
+  if (event.kept.has_value()) *proto.mutable_kept() = ToProto(*event.kept);
   proto.mutable_interventions_applied()->Assign(
       event.interventions_applied.begin(), event.interventions_applied.end());
   return proto;

@@ -11,8 +11,10 @@
 #include "server/convert/capture_estimate.h"
 #include "server/convert/context_limits.h"
 #include "server/convert/enums.h"
+#include "server/convert/hook_selection.h"
 #include "server/convert/interventions.h"
 #include "server/convert/prompt.h"
+#include "server/convert/resume.h"
 #include "server/convert/rope.h"
 #include "server/convert/sampling.h"
 #include "server/convert/violations.h"
@@ -62,13 +64,28 @@ void ResolveRest(const v1::GenerateRequest& proto, Request& request,
   }
 }
 
-void FillHooks(const Request& request,
+void FillHeads(const HookSelection& selection, v1::ResolvedHook& hook) {
+  hook.set_top_keys(static_cast<uint32_t>(selection.top_keys));
+  v1::LayerHeads* heads = nullptr;
+  for (const LayerHead& at : selection.heads) {
+    const auto layer = static_cast<uint32_t>(at.layer);
+    if (heads == nullptr || heads->layer() != layer) {
+      heads = hook.add_heads();
+      heads->set_layer(layer);
+    }
+    heads->add_heads(static_cast<uint32_t>(at.head));
+  }
+}
+
+void FillHooks(const Request& request, const ServingContext& context,
                google::protobuf::RepeatedPtrField<v1::ResolvedHook>& hooks) {
   for (const HookSelection& selection : request.sequence.capture.hooks) {
     v1::ResolvedHook& hook = *hooks.Add();
     hook.set_hook(ToProto(selection.hook));
-    hook.set_width(
-        static_cast<uint32_t>(request.layout.Get(-1, selection.hook).width));
+    hook.set_width(static_cast<uint32_t>(selection.heads.empty()
+                                             ? WidthOf(selection.hook, context)
+                                             : selection.key_width));
+    FillHeads(selection, hook);
     for (const int32_t layer : selection.layers) {
       if (layer >= 0) hook.add_layers(static_cast<uint32_t>(layer));
     }
@@ -91,13 +108,19 @@ v1::Header MakeHeader(const v1::GenerateRequest& proto, const Request& request,
   header.set_residual_dtype("f32");
   header.set_kv_cache_dtype(std::string(LayoutOf(model.kv_cache_dtype).name));
   header.set_wire_dtype(ToProto(request.delivery.dtype));
-  FillHooks(request, *header.mutable_hooks());
+  FillHooks(request, context, *header.mutable_hooks());
   const CaptureEstimate estimate = EstimateCapture(request);
   header.set_activation_rows_expected(estimate.prompt_rows +
                                       estimate.generated_rows_max);
   header.set_activation_bytes_expected(estimate.bytes_max);
   header.set_weights_sha256(model.weights_sha256);
   header.set_build(context.build);
+  if (proto.has_capture()) {
+    header.set_cached_rows(sequence.capture.leaves_out_cached
+                               ? v1::CACHED_ROWS_LEAVE_OUT
+                               : v1::CACHED_ROWS_RECOMPUTE);
+  }
+  header.set_replay_id(ReplayId(proto, request, context));
   if (!proto.has_tokens()) {
     header.mutable_prompt_token_ids()->Assign(sequence.prompt.begin(),
                                               sequence.prompt.end());
@@ -123,18 +146,20 @@ absl::StatusOr<ResolvedGenerate> ResolveGenerate(
   if (proto.has_capture()) {
     ResolveCapture(proto.capture(), context, request, violations);
   }
-  request.sequence.interventions =
-      ResolveInterventions(proto.interventions(),
-                           static_cast<int64_t>(request.sequence.prompt.size()),
-                           context, violations);
+  request.sequence.interventions = ResolveInterventions(
+      proto.interventions(), request.sequence.prompt, context, violations);
   std::optional<int64_t> max_tokens;
   if (proto.stop().has_max_tokens()) max_tokens = proto.stop().max_tokens();
   ResolveContext(proto.context_extension(), max_tokens, context, request,
                  violations);
   ResolveRest(proto, request, violations);
+  if (proto.has_resume()) ResolveResume(proto, context, request, violations);
   RETURN_IF_ERROR(violations.ToStatus());
   // Before anything is counted by position: there may be billions.
   RETURN_IF_ERROR(CheckFitsKvCache(request, context.kv_cache_rows));
+  if (proto.has_capture()) {
+    RETURN_IF_ERROR(LayOutCapture(proto.capture(), context, request));
+  }
   resolved.header = MakeHeader(proto, request, context);
   return resolved;
 }
@@ -171,6 +196,7 @@ v1::GenerateRequest AsGenerate(const v1::ForwardRequest& proto) {
   }
   if (proto.has_capture()) *generate.mutable_capture() = proto.capture();
   if (proto.has_cache()) *generate.mutable_cache() = proto.cache();
+  if (proto.has_resume()) *generate.mutable_resume() = proto.resume();
   *generate.mutable_interventions() = proto.interventions();
   generate.mutable_stop()->set_max_tokens(0);
   generate.mutable_sampling()->set_temperature(0);

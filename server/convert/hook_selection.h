@@ -21,6 +21,16 @@ std::optional<HookPoint> CheckHook(v1::HookPoint hook, const std::string& field,
                                    const ServingContext& context,
                                    Violations& violations);
 
+// The same, and a violation too when its rows are by head and key: those can
+// only be captured.
+std::optional<HookPoint> CheckPlainHook(v1::HookPoint hook,
+                                        const std::string& field,
+                                        const ServingContext& context,
+                                        Violations& violations);
+
+// Values of a row of a hook that the model has.
+int64_t WidthOf(HookPoint hook, const ServingContext& context);
+
 // `layer` counted from the front; nullopt and a violation when out of range.
 std::optional<int32_t> CheckLayer(int32_t layer, const std::string& field,
                                   const ServingContext& context,
@@ -31,6 +41,12 @@ std::optional<HookSelection> ResolveHook(const v1::HookSelector& selector,
                                          const std::string& field,
                                          const ServingContext& context,
                                          Violations& violations);
+
+// The same of a plain hook.
+std::optional<HookSelection> ResolvePlainHook(const v1::HookSelector& selector,
+                                              const std::string& field,
+                                              const ServingContext& context,
+                                              Violations& violations);
 
 // Ascending by hook, each once; selectors of one hook are joined.
 std::vector<HookSelection> ResolveHooks(

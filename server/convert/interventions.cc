@@ -26,8 +26,12 @@ void CheckFinite(float value, const std::string& field,
 // The op of one intervention: its vector and number.
 class OpResolver {
  public:
-  OpResolver(int64_t width, Intervention& intervention, Violations& violations)
-      : width_(width), intervention_(intervention), violations_(violations) {}
+  OpResolver(int64_t width, const ServingContext& context,
+             Intervention& intervention, Violations& violations)
+      : width_(width),
+        context_(context),
+        intervention_(intervention),
+        violations_(violations) {}
 
   void Resolve(const v1::Intervention& proto, const std::string& field) {
     switch (proto.op_case()) {
@@ -43,9 +47,7 @@ class OpResolver {
         return SetValue(InterventionOp::kCap, proto.cap().limit(),
                         field + ".cap.limit");
       case v1::Intervention::kReplace:
-        intervention_.op = InterventionOp::kReplace;
-        SetVector(proto.replace().vector(), field + ".replace.vector");
-        return;
+        return Replace(proto.replace(), field + ".replace");
       case v1::Intervention::kZero:
         intervention_.op = InterventionOp::kZero;
         return;
@@ -61,6 +63,32 @@ class OpResolver {
     SetValue(InterventionOp::kAdd,
              proto.has_coefficient() ? proto.coefficient() : 1.0f,
              field + ".coefficient");
+  }
+  void Replace(const v1::ReplaceRow& proto, const std::string& field) {
+    intervention_.op = InterventionOp::kReplace;
+    if (proto.source_case() == v1::ReplaceRow::kRows) {
+      return ResolveSource(proto.rows(), field + ".rows");
+    }
+    SetVector(proto.vector(), field + ".vector");
+  }
+  void ResolveSource(const v1::RowsFrom& proto, const std::string& field) {
+    RowsFrom from{.offset = proto.position_offset()};
+    if (proto.hook() != v1::HOOK_POINT_UNSPECIFIED) {
+      from.hook =
+          CheckPlainHook(proto.hook(), field + ".hook", context_, violations_);
+      if (!from.hook.has_value()) return;
+    }
+    if (proto.has_layer()) {
+      from.layer =
+          CheckLayer(proto.layer(), field + ".layer", context_, violations_);
+      if (!from.layer.has_value()) return;
+    }
+    const HookPoint hook = from.hook.value_or(intervention_.where.hook);
+    if (!GetHookPointInfo(hook).per_layer) from.layer = -1;
+    from.source =
+        FindStored(proto.handle(), field + ".handle", context_, violations_)
+            .rows;
+    if (from.source != nullptr) intervention_.from = std::move(from);
   }
   void ResolveProjectOut(const v1::ProjectOut& proto,
                          const std::string& field) {
@@ -85,13 +113,14 @@ class OpResolver {
   }
   bool SetVector(const v1::Vector& proto, const std::string& field) {
     std::optional<std::vector<float>> vector =
-        ResolveVector(proto, field, width_, violations_);
+        ResolveVector(proto, field, width_, context_, violations_);
     if (!vector.has_value()) return false;
     intervention_.vector = *std::move(vector);
     return true;
   }
 
   const int64_t width_;
+  const ServingContext& context_;
   Intervention& intervention_;
   Violations& violations_;
 };
@@ -109,12 +138,41 @@ const HookPointState* CheckWritable(HookPoint hook, const std::string& field,
   return nullptr;
 }
 
+// Every selected prompt row must have one to replace it, as wide as it is.
+void CheckSource(const Intervention& intervention, int64_t width,
+                 std::span<const int32_t> prompt, const std::string& field,
+                 Violations& violations) {
+  const auto length = static_cast<int64_t>(prompt.size());
+  for (const int32_t layer : intervention.where.layers) {
+    for (int64_t p = 0; p < length; ++p) {
+      if (!intervention.rows.Selects(p, prompt[static_cast<size_t>(p)],
+                                     length)) {
+        continue;
+      }
+      const std::span<const float> row = RowFor(intervention, layer, p);
+      if (static_cast<int64_t>(row.size()) == width) continue;
+      violations.Add(
+          field,
+          row.empty()
+              ? absl::StrCat("must hold a row for position ", p, " of layer ",
+                             layer,
+                             ", which is selected; has none at position ",
+                             p + intervention.from->offset)
+              : absl::StrCat("must hold rows of ", width,
+                             " values, as many as the hook is wide; has ",
+                             row.size()));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Intervention> ResolveInterventions(
     const google::protobuf::RepeatedPtrField<v1::Intervention>& protos,
-    int64_t prompt_length, const ServingContext& context,
+    std::span<const int32_t> prompt, const ServingContext& context,
     Violations& violations) {
+  const auto prompt_length = static_cast<int64_t>(prompt.size());
   std::vector<Intervention> interventions;
   if (protos.size() > kMaxInterventions) {
     violations.Add("interventions",
@@ -130,13 +188,18 @@ std::vector<Intervention> ResolveInterventions(
         ResolveRows(proto.rows(), field + ".rows", prompt_length,
                     context.vocab_size(), violations);
     const std::optional<HookSelection> where =
-        ResolveHook(proto.where(), field + ".where", context, violations);
+        ResolvePlainHook(proto.where(), field + ".where", context, violations);
     if (!where.has_value()) continue;
     intervention.where = *where;
     const HookPointState* hook =
         CheckWritable(where->hook, field + ".where.hook", context, violations);
     if (hook == nullptr) continue;
-    OpResolver(hook->width, intervention, violations).Resolve(proto, field);
+    OpResolver(hook->width, context, intervention, violations)
+        .Resolve(proto, field);
+    if (intervention.from.has_value()) {
+      CheckSource(intervention, hook->width, prompt,
+                  field + ".replace.rows.handle", violations);
+    }
     interventions.push_back(std::move(intervention));
   }
   return interventions;

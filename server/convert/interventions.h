@@ -3,6 +3,7 @@
 #define HEADRACE_SERVER_CONVERT_INTERVENTIONS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/capture/intervention.h"
@@ -13,10 +14,10 @@
 
 namespace headrace {
 
-// Violations are below "interventions". `prompt_length` as in ResolveRows().
+// Violations are below "interventions". Positions may refer to the prompt.
 std::vector<Intervention> ResolveInterventions(
     const google::protobuf::RepeatedPtrField<v1::Intervention>& protos,
-    int64_t prompt_length, const ServingContext& context,
+    std::span<const int32_t> prompt, const ServingContext& context,
     Violations& violations);
 
 }  // namespace headrace

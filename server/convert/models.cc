@@ -74,6 +74,7 @@ v1::HookPointInfo DescribeHook(const HookPointState& state,
   proto.set_name(std::string(info.name));
   if (info.per_layer) proto.set_layer_count(static_cast<uint32_t>(layer_count));
   proto.set_width(static_cast<uint32_t>(state.width));
+  proto.set_head_count(static_cast<uint32_t>(state.num_heads));
   proto.set_capturable(state.capturable);
   proto.set_writable(state.writable);
   proto.set_refusal(state.refusal);

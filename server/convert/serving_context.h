@@ -8,17 +8,19 @@
 
 #include "absl/status/status.h"
 #include "engine/engine.h"
+#include "server/vectors/vector_store.h"
 
 namespace headrace {
 
 // Immutable after start, thread-safe: only the engine's thread-safe parts are
-// used.
+// used, and the store is.
 struct ServingContext {
   const Engine* engine = nullptr;
   int64_t kv_cache_rows = 0;          // that the KV cache holds altogether
   int64_t max_ring_bytes = 32 << 20;  // of captured rows, per request
   std::function<uint64_t()> random_seed;
   std::string build;  // "headrace 0.1.0"
+  VectorStore* vectors = nullptr;
 
   int64_t vocab_size() const { return engine->model().config.vocab_size; }
 };

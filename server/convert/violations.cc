@@ -37,6 +37,15 @@ void Violations::AddAll(std::string_view prefix,
   }
 }
 
+void Violations::AddNotFound(std::string field, std::string_view type,
+                             std::string_view name, std::string description) {
+  if (not_found_count_++ == 0) {
+    not_found_ = ResourceNotFound(
+        type, name, Shortened(field, kMaxFieldBytes) + " " + description);
+  }
+  Add(std::move(field), std::move(description));
+}
+
 bool Violations::CheckTokenId(std::string_view field, int64_t index,
                               uint32_t id, int64_t vocab_size) {
   if (id < vocab_size) return true;
@@ -48,6 +57,7 @@ bool Violations::CheckTokenId(std::string_view field, int64_t index,
 
 absl::Status Violations::ToStatus() const {
   if (empty()) return absl::OkStatus();
+  if (count_ == not_found_count_) return not_found_;
   google::rpc::BadRequest details;
   std::string message;
   size_t detail_bytes = 0;

@@ -28,6 +28,10 @@ class Violations {
   bool CheckTokenId(std::string_view field, int64_t index, uint32_t id,
                     int64_t vocab_size);
 
+  // Adds one, of a field that names something which is not on the server.
+  void AddNotFound(std::string field, std::string_view type,
+                   std::string_view name, std::string description);
+
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
   // The first of them: a message of 4 MiB can hold millions, and no reply has
@@ -36,12 +40,15 @@ class Violations {
 
   // OK when empty, else INVALID_ARGUMENT with a google.rpc.BadRequest. The
   // message names the first violations; both end in "and N more" before they
-  // outgrow what gRPC lets a status carry.
+  // outgrow what gRPC lets a status carry. NOT_FOUND with a
+  // google.rpc.ResourceInfo when nothing else is wrong than a name.
   absl::Status ToStatus() const;
 
  private:
   std::vector<FieldViolation> violations_;
   size_t count_ = 0;
+  size_t not_found_count_ = 0;
+  absl::Status not_found_;  // of the first one
 };
 
 // "ids[3]"

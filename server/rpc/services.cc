@@ -3,6 +3,7 @@
 #include "server/convert/generate_request.h"
 #include "server/convert/models.h"
 #include "server/convert/tokenize.h"
+#include "server/convert/vectors.h"
 #include "server/rpc/embed.h"
 #include "server/rpc/forward.h"
 #include "server/rpc/generate.h"
@@ -69,6 +70,24 @@ grpc::ServerUnaryReactor* ModelService::EstimateCapture(
     const v1::EstimateCaptureRequest* request,
     v1::EstimateCaptureResponse* response) {
   return new UnaryReactor(rpc_, call, request, response, HandleEstimateCapture);
+}
+
+grpc::ServerUnaryReactor* VectorService::PutVector(
+    grpc::CallbackServerContext* call, const v1::PutVectorRequest* request,
+    v1::PutVectorResponse* response) {
+  return new UnaryReactor(rpc_, call, request, response, HandlePutVector);
+}
+
+grpc::ServerUnaryReactor* VectorService::GetVector(
+    grpc::CallbackServerContext* call, const v1::GetVectorRequest* request,
+    v1::GetVectorResponse* response) {
+  return new UnaryReactor(rpc_, call, request, response, HandleGetVector);
+}
+
+grpc::ServerUnaryReactor* VectorService::DeleteVector(
+    grpc::CallbackServerContext* call, const v1::DeleteVectorRequest* request,
+    v1::DeleteVectorResponse* response) {
+  return new UnaryReactor(rpc_, call, request, response, HandleDeleteVector);
 }
 
 }  // namespace headrace

@@ -62,6 +62,25 @@ class ModelService final : public v1::ModelService::CallbackService {
   RpcContext* const rpc_;
 };
 
+class VectorService final : public v1::VectorService::CallbackService {
+ public:
+  // `rpc` outlives this.
+  explicit VectorService(RpcContext* rpc) : rpc_(rpc) {}
+
+  grpc::ServerUnaryReactor* PutVector(grpc::CallbackServerContext* call,
+                                      const v1::PutVectorRequest* request,
+                                      v1::PutVectorResponse* response) override;
+  grpc::ServerUnaryReactor* GetVector(grpc::CallbackServerContext* call,
+                                      const v1::GetVectorRequest* request,
+                                      v1::GetVectorResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteVector(
+      grpc::CallbackServerContext* call, const v1::DeleteVectorRequest* request,
+      v1::DeleteVectorResponse* response) override;
+
+ private:
+  RpcContext* const rpc_;
+};
+
 }  // namespace headrace
 
 #endif  // HEADRACE_SERVER_RPC_SERVICES_H_

@@ -127,7 +127,8 @@ class StreamReactor final
           rpc->writers().Post([weak] {
             if (const auto reactor = weak.lock()) reactor->Pump();
           });
-        });
+        },
+        std::move(resolved->request.resume));
     const absl::MutexLock lock(&mutex_);
     if (cancelled_) return absl::CancelledError("the call was cancelled");
     const absl::StatusOr<RequestId> id = (*model)->loop->Submit(

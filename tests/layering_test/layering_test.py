@@ -56,26 +56,28 @@ ARROWS = {
         "engine/kv_cache", "engine/ops", "engine/rope", "engine/tensor",
         "engine/base",
     ),
-    "server/batching": (ENGINE_PUBLIC,),
+    "server/vectors": (ENGINE_PUBLIC,),
+    "server/batching": ("server/vectors", ENGINE_PUBLIC),
     # The values that go into and come out of the queue, not the loop.
     "server/convert": (
         "server/batching/request.h", "server/batching/events.h",
-        "server/batching/retry_after.h", "proto", ENGINE_PUBLIC,
+        "server/batching/retry_after.h", "server/vectors", "proto", ENGINE_PUBLIC,
     ),
     "server/auth": (STATUS,),
     "server/metrics": ("server/batching/batch_stats.h", STATUS),
     "server/rpc": (
         "server/batching", "server/convert", "server/auth", "server/metrics",
-        "proto", ENGINE_PUBLIC,
+        "server/vectors", "proto", ENGINE_PUBLIC,
     ),
     "server": (
-        "server/rpc", "server/batching", "server/convert", "server/auth",
+        "server/rpc", "server/batching", "server/vectors", "server/convert", "server/auth",
         "server/metrics", "proto", ENGINE_PUBLIC, "engine/base",
     ),
     "client/cpp/internal": ("client/cpp", "proto"),
     # The messages are the SDK's own types; the stub is not.
     "client/cpp": ("client/cpp/internal", "proto"),
-    "client/cli": ("client/cpp", "proto"),
+    # The files of directions that it imports are those of models.
+    "client/cli": ("client/cpp", "engine/weights", "engine/tensor", "proto"),
 }
 
 # Third-party headers that only some rooms may see: regular expression: rooms.

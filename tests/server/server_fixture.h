@@ -64,6 +64,7 @@ class ServerFixture : public ::testing::Test {
         server_->addresses()[0], grpc::InsecureChannelCredentials(), arguments);
     stub_ = v1::InferenceService::NewStub(channel_);
     models_ = v1::ModelService::NewStub(channel_);
+    vectors_ = v1::VectorService::NewStub(channel_);
   }
 
   void Serve(FakeEngineOptions engine = {}) {
@@ -119,6 +120,18 @@ class ServerFixture : public ::testing::Test {
     return answer;
   }
 
+  // The name of a vector that the server keeps from now on.
+  std::string Put(const std::vector<float>& values) {
+    grpc::ClientContext context;
+    v1::PutVectorRequest request;
+    request.set_f32(values.data(), values.size() * sizeof(float));
+    v1::PutVectorResponse response;
+    const grpc::Status status =
+        vectors_->PutVector(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.sha256();
+  }
+
   // True when nothing is left of any request.
   bool Idle() {
     const BatchStats stats = server_->stats();
@@ -131,6 +144,7 @@ class ServerFixture : public ::testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::InferenceService::Stub> stub_;
   std::unique_ptr<v1::ModelService::Stub> models_;
+  std::unique_ptr<v1::VectorService::Stub> vectors_;
 };
 
 }  // namespace headrace

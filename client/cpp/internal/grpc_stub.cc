@@ -83,6 +83,7 @@ class GrpcStub final : public Stub {
         channel_(MakeChannel(options)),
         inference_(v1::InferenceService::NewStub(channel_)),
         models_(v1::ModelService::NewStub(channel_)),
+        vectors_(v1::VectorService::NewStub(channel_)),
         health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
   std::unique_ptr<GenerateStream> Generate(
@@ -139,6 +140,21 @@ class GrpcStub final : public Stub {
     return Call<v1::EstimateCaptureResponse>(
         *models_, request, &v1::ModelService::Stub::EstimateCapture);
   }
+  absl::StatusOr<v1::PutVectorResponse> PutVector(
+      const v1::PutVectorRequest& request) override {
+    return Call<v1::PutVectorResponse>(*vectors_, request,
+                                       &v1::VectorService::Stub::PutVector);
+  }
+  absl::StatusOr<v1::GetVectorResponse> GetVector(
+      const v1::GetVectorRequest& request) override {
+    return Call<v1::GetVectorResponse>(*vectors_, request,
+                                       &v1::VectorService::Stub::GetVector);
+  }
+  absl::StatusOr<v1::DeleteVectorResponse> DeleteVector(
+      const v1::DeleteVectorRequest& request) override {
+    return Call<v1::DeleteVectorResponse>(
+        *vectors_, request, &v1::VectorService::Stub::DeleteVector);
+  }
   absl::StatusOr<ServingStatus> Health(const std::string& service) override {
     using grpc::health::v1::HealthCheckResponse;
     grpc::health::v1::HealthCheckRequest request;
@@ -187,6 +203,7 @@ class GrpcStub final : public Stub {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::InferenceService::Stub> inference_;
   std::unique_ptr<v1::ModelService::Stub> models_;
+  std::unique_ptr<v1::VectorService::Stub> vectors_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 

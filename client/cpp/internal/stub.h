@@ -37,6 +37,12 @@ class Stub {
       const v1::ListHookPointsRequest& request) = 0;
   virtual absl::StatusOr<v1::EstimateCaptureResponse> EstimateCapture(
       const v1::EstimateCaptureRequest& request) = 0;
+  virtual absl::StatusOr<v1::PutVectorResponse> PutVector(
+      const v1::PutVectorRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetVectorResponse> GetVector(
+      const v1::GetVectorRequest& request) = 0;
+  virtual absl::StatusOr<v1::DeleteVectorResponse> DeleteVector(
+      const v1::DeleteVectorRequest& request) = 0;
   virtual absl::StatusOr<ServingStatus> Health(const std::string& service) = 0;
 };
 

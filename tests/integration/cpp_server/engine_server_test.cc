@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/cpp/stream_position.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/server_fixture.h"
@@ -23,6 +24,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -105,6 +107,97 @@ class EngineServerTest : public ServerFixture {
 
   TempFolder folder_;
 };
+
+// Activation patching without moving the rows: bit for bit what sending them
+// gives.
+TEST_F(EngineServerTest, RowsFromAHandleAreThoseRowsSentInline) {
+  StartModel();
+  v1::GenerateRequest source = Greedy("the red cat", 0);
+  CaptureHooks({v1::HOOK_POINT_ATTN_OUT, v1::HOOK_POINT_RESID_PRE}, source);
+  const Seen rows = Look(Generate(source));
+  source.mutable_capture()->mutable_keep();
+  const std::string handle = Look(Generate(source)).end.kept().handle();
+
+  const std::vector<v1::HookPoint> everything = {
+      v1::HOOK_POINT_Z, v1::HOOK_POINT_RESID_MID, v1::HOOK_POINT_RESID_POST,
+      v1::HOOK_POINT_LOGITS};
+  v1::GenerateRequest inlined = Greedy("the blue dog", 6);
+  CaptureHooks(everything, inlined);
+  v1::GenerateRequest by_handle = inlined;
+  for (const v1::HookPoint hook :
+       {v1::HOOK_POINT_ATTN_OUT, v1::HOOK_POINT_RESID_PRE}) {
+    const uint32_t layer = hook == v1::HOOK_POINT_ATTN_OUT ? 0 : 1;
+    for (const uint32_t p : {4u, 5u, 6u}) {
+      v1::Intervention& replace = *inlined.add_interventions();
+      replace.mutable_where()->set_hook(hook);
+      replace.mutable_where()->add_layers(static_cast<int32_t>(layer));
+      replace.mutable_rows()->mutable_prompt()->add_positions(p);
+      const std::vector<float>& row = rows.rows.at({hook, layer, p});
+      replace.mutable_replace()->mutable_vector()->set_f32(
+          row.data(), row.size() * sizeof(float));
+    }
+    v1::Intervention& replace = *by_handle.add_interventions();
+    replace.mutable_where()->set_hook(hook);
+    replace.mutable_where()->add_layers(static_cast<int32_t>(layer));
+    v1::PositionWindow& window =
+        *replace.mutable_rows()->mutable_prompt()->add_windows();
+    window.set_begin(4);
+    window.set_end(7);
+    replace.mutable_replace()->mutable_rows()->set_handle(handle);
+  }
+
+  const Seen expected = Look(Generate(inlined));
+  const Seen patched = Look(Generate(by_handle));
+  EXPECT_EQ(patched, expected);
+  EXPECT_EQ(patched.rows, expected.rows);
+  EXPECT_THAT(patched.end.interventions_applied(), ElementsAre(3, 3));
+  v1::GenerateRequest plain = Greedy("the blue dog", 6);
+  CaptureHooks(everything, plain);
+  EXPECT_NE(Look(Generate(plain)).rows, expected.rows);
+}
+
+TEST_F(EngineServerTest, ASampledStreamIsContinuedWithTheSameBytes) {
+  StartModel();
+  v1::GenerateRequest request = Greedy("once upon a time", 20);
+  request.mutable_sampling()->set_temperature(1);
+  request.mutable_sampling()->set_seed(7);
+  CaptureHooks({v1::HOOK_POINT_RESID_POST, v1::HOOK_POINT_Q}, request);
+  v1::HookSelector& probs = *request.mutable_capture()->add_hooks();
+  probs.set_hook(v1::HOOK_POINT_ATTN_PROBS);
+  probs.add_heads(2);
+  request.mutable_capture()->set_dtype(v1::WIRE_DTYPE_INT8);
+  const auto bytes = [](const Answer& answer) {
+    std::map<std::tuple<int, uint32_t>, std::string> all;
+    for (const v1::GenerateResponse& event : answer.events) {
+      const v1::ActivationChunk& chunk = event.activations();
+      all[{chunk.hook(), chunk.layer()}] += chunk.data();
+      all[{-1, 0}] += event.token().piece();
+    }
+    return all;
+  };
+  const auto expected = bytes(Generate(request));
+
+  for (const size_t taken : {1, 4, 9, 15, 30}) {
+    grpc::ClientContext context;
+    const auto reader = stub_->Generate(&context, request);
+    client::StreamPosition position;
+    Answer both;
+    v1::GenerateResponse event;
+    while (both.events.size() < taken && reader->Read(&event)) {
+      position.Add(event);
+      both.events.push_back(event);
+    }
+    context.TryCancel();
+    while (reader->Read(&event)) {
+    }
+    reader->Finish();
+    const Answer rest = Generate(position.Continue(request));
+    ASSERT_TRUE(rest.status.ok()) << rest.status.error_message();
+    both.events.insert(both.events.end(), rest.events.begin(),
+                       rest.events.end());
+    EXPECT_EQ(bytes(both), expected) << taken;
+  }
+}
 
 TEST_F(EngineServerTest, TheResidualIdentitiesHoldOnTheClientsSide) {
   StartModel();

@@ -155,21 +155,111 @@ TEST(ActivationRingTest, LayersChoicesAndPhasesDoNotMix) {
 
 TEST(ActivationRingTest, NeighbouringGapsAreOne) {
   ActivationRing ring(Layout(1, {}, 1 << 20));
-  const std::vector<float> values(kWidth);
-  const auto drop = [&](int64_t position) {
-    ring.AddGap(0, {.hook = kHook, .position = position, .values = values});
+  const auto drop = [&](int64_t position, int32_t choice) {
+    ring.AddGap({.choice = choice,
+                 .first_position = position,
+                 .last_position = position});
   };
-  drop(3);
-  drop(4);
+  for (int layer = 0; layer < 2; ++layer) {  // a step's rows, layer by layer
+    drop(3, 0);
+    drop(4, 0);
+  }
+  drop(5, 1);
   AddRow(ring, 5);
-  drop(6);
+  drop(6, 0);
+  drop(6, 1);
 
   const std::vector<RowGap> gaps = ring.TakeGaps();
 
-  ASSERT_THAT(gaps, SizeIs(2));
+  ASSERT_THAT(gaps, SizeIs(3));
   EXPECT_EQ(gaps[0].first_position, 3);
   EXPECT_EQ(gaps[0].last_position, 4);
-  EXPECT_EQ(gaps[1].first_position, 6);
+  EXPECT_EQ(gaps[1].choice, 1);
+  EXPECT_EQ(gaps[1].first_position, 5);
+  EXPECT_EQ(gaps[1].last_position, 6);
+  EXPECT_EQ(gaps[2].choice, 0);
+  EXPECT_EQ(gaps[2].first_position, 6);
+}
+
+// Memory does not grow with gaps that alternate with rows for ever: each is a
+// position of one choice, whatever the hooks and layers.
+TEST(ActivationRingTest, GapsOfAllLayersAreOneEach) {
+  ActivationRing ring(Layout(30, {}, 1 << 20));
+  for (int64_t p = 0; p < 1000; p += 2) {
+    for (int32_t layer = 0; layer < 30; ++layer) {
+      ring.AddGap({.first_position = p, .last_position = p});
+    }
+    for (int32_t layer = 0; layer < 30; ++layer) {
+      AddRow(ring, p + 1, Phase::kGenerated, layer);
+    }
+    while (ring.TakeChunk().has_value()) {
+    }
+  }
+
+  EXPECT_THAT(ring.TakeGaps(), SizeIs(500));
+}
+
+TEST(ActivationRingTest, RowsByKeyTravelWithTheirWidthAndKeys) {
+  CapturePlan plan;
+  plan.hooks.push_back({.hook = HookPoint::kAttnProbs,
+                        .layers = {0},
+                        .heads = {{0, 0}, {0, 3}},
+                        .key_width = 128});
+  const CaptureLayout layout =
+      MakeCaptureLayout(plan, {}, {}, {.dtype = WireDtype::kInt8}, 1 << 20);
+  EXPECT_EQ(layout.rows_per_position, 2);
+  EXPECT_EQ(layout.hooks[0].dtype, WireDtype::kF32);
+  ActivationRing ring(layout);
+  const auto add = [&](int64_t position, int64_t width, int32_t head) {
+    const std::vector<float> values(width, 0.5f);
+    ring.Add(0, {.hook = HookPoint::kAttnProbs,
+                 .layer = 0,
+                 .head = head,
+                 .phase = Phase::kPrompt,
+                 .position = position,
+                 .values = values,
+                 .key_start = 0,
+                 .key_count = position + 1});
+  };
+  for (const int64_t position : {62, 63, 64}) {
+    add(position, position < 64 ? 64 : 128, 0);
+    add(position, position < 64 ? 64 : 128, 3);
+  }
+  // The narrow rows are whole chunks now: unfinished ones do not pile up.
+  ASSERT_TRUE(ring.HasChunk());
+  std::optional<ActivationChunk> chunk = ring.TakeChunk();
+  EXPECT_EQ(chunk->head, 0);
+  EXPECT_EQ(chunk->width, 64);
+  EXPECT_EQ(chunk->data.size(), 2 * 64 * sizeof(float));
+  EXPECT_THAT(chunk->key_counts, ElementsAre(63, 64));
+  EXPECT_THAT(chunk->key_starts, ElementsAre(0, 0));
+  EXPECT_EQ(ring.TakeChunk()->head, 3);
+  EXPECT_FALSE(ring.HasChunk());
+  ring.FlushPrompt();
+  EXPECT_EQ(ring.TakeChunk()->width, 128);
+  EXPECT_EQ(ring.TakeChunk()->width, 128);
+  EXPECT_EQ(ring.used_bytes(), 0);
+}
+
+TEST(ActivationRingTest, ReceivedRowsAreNotGivenOutAgain) {
+  ActivationRing ring(Layout(2, {}, 1 << 20),
+                      {{{.choice = 0, .hook = kHook, .layer = 0}, 3},
+                       {{.choice = 0, .hook = kHook, .layer = 1}, 1}});
+  for (int64_t p = 0; p < 4; ++p) {
+    for (int32_t layer = 0; layer < 2; ++layer) {
+      AddRow(ring, p, p < 2 ? Phase::kPrompt : Phase::kGenerated, layer);
+    }
+  }
+  ring.FlushPrompt();
+
+  std::vector<std::vector<int64_t>> positions(2);
+  while (const std::optional<ActivationChunk> chunk = ring.TakeChunk()) {
+    std::vector<int64_t>& all = positions[static_cast<size_t>(chunk->layer)];
+    all.insert(all.end(), chunk->positions.begin(), chunk->positions.end());
+  }
+  EXPECT_THAT(positions[0], ElementsAre(3));
+  EXPECT_THAT(positions[1], ElementsAre(1, 2, 3));
+  EXPECT_EQ(ring.rows_taken()[0].rows, 4);
 }
 
 TEST(ActivationRingTest, ClearGivesEveryByteBack) {

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "gtest/gtest.h"
 #include "server/convert/error_details.h"
 #include "server/convert/serving_context.h"
+#include "server/vectors/vector_store.h"
 #include "tests/fakes/fake_engine.h"
 
 namespace headrace {
@@ -38,6 +40,12 @@ inline std::vector<std::string> FieldsOf(const absl::Status& status) {
   return fields;
 }
 
+// Little-endian float32.
+inline std::string Bytes(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(float)};
+}
+
 class ConvertFixture : public ::testing::Test {
  protected:
   void UseEngine(const FakeEngineOptions& options) {
@@ -47,13 +55,18 @@ class ConvertFixture : public ::testing::Test {
                 .kv_cache_rows = kv_cache.total_blocks * kv_cache.block_size,
                 .max_ring_bytes = 1 << 20,
                 .random_seed = [this] { return next_seed_++; },
-                .build = "headrace test"};
+                .build = "headrace test",
+                .vectors = &vectors_};
   }
 
   void SetUp() override { UseEngine({}); }
 
   uint64_t next_seed_ = 42;
   std::unique_ptr<FakeEngine> engine_;
+  absl::Time now_ = absl::UnixEpoch();
+  VectorStore vectors_{{.max_bytes = 1 << 20,
+                        .max_time_to_live = absl::Hours(24),
+                        .now = [this] { return now_; }}};
   ServingContext context_;
 };
 

@@ -80,7 +80,7 @@ TEST_F(DerivedTest, EveryKindArrivesWithItsLayout) {
   EXPECT_EQ(lens.row_bytes, 4 * (5 + 3));
   const HookLayout& logits = request.layout.Get(1, HookPoint::kLogits);
   EXPECT_EQ(logits.width, 1 + 4 * (2 + 1) + 2);
-  EXPECT_EQ(logits.num_layers, 1);
+  EXPECT_EQ(logits.rows_per_position, 1);
   EXPECT_EQ(request.layout.rows_per_position, 4 + 1 + 1 + 4 + 4);
 }
 

@@ -1,6 +1,5 @@
 #include "server/convert/interventions.h"
 
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -43,12 +42,6 @@ class InterventionsTest : public ConvertFixture {
 
   v1::GenerateRequest proto_;
 };
-
-std::string Bytes(const std::vector<float>& values) {
-  std::string bytes(values.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
 
 TEST_F(InterventionsTest, EveryOpArrives) {
   Add().mutable_add()->mutable_vector()->set_f32(Bytes({1, 2, 3, 4}));
