@@ -2,27 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <string>
+#include <string_view>
 
-#include "absl/crc/crc32c.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/cpp/chunk_data.h"
 
 namespace headrace::cli {
 namespace {
 
-int64_t ValueBytes(v1::WireDtype dtype) {
-  switch (dtype) {
-    case v1::WIRE_DTYPE_F32:
-      return 4;
-    case v1::WIRE_DTYPE_BF16:
-    case v1::WIRE_DTYPE_F16:
-      return 2;
-    case v1::WIRE_DTYPE_INT8:
-      return 1;
-    default:
-      return 0;  // not known here
-  }
+size_t ValueBytes(v1::WireDtype dtype) {
+  if (dtype == v1::WIRE_DTYPE_F32) return 4;
+  return dtype == v1::WIRE_DTYPE_INT8 ? 1 : 2;
 }
 
 template <typename T>
@@ -47,14 +41,15 @@ float LoadValue(const char* bytes, v1::WireDtype dtype) {
 }
 
 // Appends the chunk's rows; widening is exact.
-void Decode(const v1::ActivationChunk& chunk, std::vector<float>& out) {
+void Decode(const v1::ActivationChunk& chunk, std::string_view data,
+            std::vector<float>& out) {
   const size_t begin = out.size();
   const size_t width = chunk.width();
-  const auto bytes = static_cast<size_t>(ValueBytes(chunk.dtype()));
+  const size_t bytes = ValueBytes(chunk.dtype());
   out.resize(begin + chunk.row_count() * width);
   float* values = out.data() + begin;
   for (size_t i = 0; i < chunk.row_count() * width; ++i) {
-    values[i] = LoadValue(chunk.data().data() + i * bytes, chunk.dtype());
+    values[i] = LoadValue(data.data() + i * bytes, chunk.dtype());
   }
   if (chunk.dtype() != v1::WIRE_DTYPE_INT8) return;
   for (size_t i = 0; i < chunk.row_count() * width; ++i) {
@@ -83,49 +78,110 @@ absl::Status CheckScales(const v1::ActivationChunk& chunk) {
                    ": its scales or outliers do not fit its rows"));
 }
 
-absl::Status CheckChunk(const v1::ActivationChunk& chunk,
-                        uint64_t expected_number) {
-  if (chunk.sequence_number() != expected_number) {
-    return absl::DataLossError(
-        absl::StrCat("activation chunk ", chunk.sequence_number(),
-                     " came where ", expected_number, " was due"));
+absl::Status CheckNumber(const v1::ActivationChunk& chunk,
+                         uint64_t expected_number) {
+  if (chunk.sequence_number() == expected_number) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("activation chunk ", chunk.sequence_number(), " came where ",
+                   expected_number, " was due"));
+}
+
+// Rows of a head with their keys.
+absl::Status AddRowsByKey(const v1::ActivationChunk& chunk,
+                          const std::vector<float>& values,
+                          AttentionArray& array) {
+  const auto rows = static_cast<int>(chunk.row_count());
+  const auto width = static_cast<int>(chunk.width());
+  const bool ranked = !chunk.key_positions().empty();
+  if (chunk.key_starts_size() != rows || chunk.key_counts_size() != rows ||
+      (ranked && chunk.key_positions_size() != rows * width) ||
+      std::any_of(chunk.key_counts().begin(), chunk.key_counts().end(),
+                  [&](uint32_t count) { return count > chunk.width(); })) {
+    return absl::DataLossError(absl::StrCat("activation chunk ",
+                                            chunk.sequence_number(),
+                                            ": its keys do not fit its rows"));
   }
-  if (ValueBytes(chunk.dtype()) == 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("this client does not read the wire type ",
-                     static_cast<int>(chunk.dtype())));
+  std::vector<AttentionArray::Row>& head = array.heads[chunk.head()];
+  for (int r = 0; r < rows; ++r) {
+    const auto begin = values.begin() + static_cast<int64_t>(r) * width;
+    AttentionArray::Row& row = head.emplace_back();
+    row.position = chunk.positions(r);
+    row.first_key = chunk.key_starts(r);
+    row.values.assign(begin, begin + chunk.key_counts(r));
+    if (!ranked) continue;
+    const auto keys = chunk.key_positions().begin() + r * width;
+    row.keys.assign(keys, keys + chunk.key_counts(r));
   }
-  const auto expected_bytes = static_cast<size_t>(
-      ValueBytes(chunk.dtype()) * chunk.row_count() * chunk.width());
-  if (chunk.data().size() != expected_bytes ||
-      chunk.positions_size() != static_cast<int>(chunk.row_count())) {
-    return absl::DataLossError(
-        absl::StrCat("activation chunk ", chunk.sequence_number(), " has ",
-                     chunk.data().size(), " bytes, not ", expected_bytes));
-  }
-  if (static_cast<uint32_t>(absl::ComputeCrc32c(chunk.data())) !=
-      chunk.crc32c()) {
-    return absl::DataLossError(absl::StrCat(
-        "activation chunk ", chunk.sequence_number(), ": wrong checksum"));
-  }
-  if (chunk.dtype() == v1::WIRE_DTYPE_INT8) return CheckScales(chunk);
   return absl::OkStatus();
 }
 
 }  // namespace
 
+int64_t AttentionArray::keys() const {
+  size_t most = 0;
+  for (const auto& [head, rows] : heads) {
+    for (const Row& row : rows) {
+      const size_t first =
+          row.keys.empty() ? static_cast<size_t>(row.first_key) : 0;
+      most = std::max(most, first + row.values.size());
+    }
+  }
+  return static_cast<int64_t>(most);
+}
+
+std::vector<float> AttentionArray::Dense(float empty) const {
+  const auto width = static_cast<size_t>(keys());
+  std::vector<float> dense;
+  for (const auto& [head, rows] : heads) {
+    for (const Row& row : rows) {
+      const size_t first =
+          row.keys.empty() ? static_cast<size_t>(row.first_key) : 0;
+      dense.resize(dense.size() + first, empty);
+      dense.insert(dense.end(), row.values.begin(), row.values.end());
+      dense.resize(dense.size() + width - first - row.values.size(), empty);
+    }
+  }
+  return dense;
+}
+
+std::vector<int64_t> AttentionArray::KeyPositions() const {
+  const auto width = static_cast<size_t>(keys());
+  std::vector<int64_t> positions;
+  for (const auto& [head, rows] : heads) {
+    for (const Row& row : rows) {
+      if (row.keys.empty()) return {};
+      positions.insert(positions.end(), row.keys.begin(), row.keys.end());
+      positions.resize(positions.size() + width - row.keys.size(), -1);
+    }
+  }
+  return positions;
+}
+
 absl::Status ActivationTable::Add(const v1::ActivationChunk& chunk) {
-  if (absl::Status status = CheckChunk(chunk, next_chunk_); !status.ok()) {
+  if (absl::Status status = CheckNumber(chunk, next_chunk_); !status.ok()) {
     return status;
   }
+  std::string scratch;
+  const absl::StatusOr<std::string_view> data =
+      client::ChunkData(chunk, scratch);
+  if (!data.ok()) return data.status();
+  if (chunk.dtype() == v1::WIRE_DTYPE_INT8) {
+    if (absl::Status status = CheckScales(chunk); !status.ok()) return status;
+  }
   ++next_chunk_;
-  ActivationArray& array =
-      arrays_[{chunk.hook(),
-               chunk.has_layer() ? static_cast<int64_t>(chunk.layer()) : -1}];
+  const Key key = {chunk.hook(), chunk.has_layer()
+                                     ? static_cast<int64_t>(chunk.layer())
+                                     : -1};
+  if (chunk.has_head()) {
+    std::vector<float> values;
+    Decode(chunk, *data, values);
+    return AddRowsByKey(chunk, values, attention_[key]);
+  }
+  ActivationArray& array = arrays_[key];
   array.width = chunk.width();
   array.positions.insert(array.positions.end(), chunk.positions().begin(),
                          chunk.positions().end());
-  Decode(chunk, array.values);
+  Decode(chunk, *data, array.values);
   return absl::OkStatus();
 }
 

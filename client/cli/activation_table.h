@@ -24,6 +24,24 @@ struct ActivationArray {
   int64_t rows() const { return static_cast<int64_t>(positions.size()); }
 };
 
+// Rows of one hook and layer that have a value for each key, by head.
+struct AttentionArray {
+  struct Row {
+    int64_t position = 0;
+    int64_t first_key = 0;  // position, when `keys` is empty
+    std::vector<float> values;
+    std::vector<int64_t> keys;  // with top_keys: the position of each value's
+  };
+  std::map<int64_t, std::vector<Row>> heads;
+
+  // [heads, rows, keys]: by position of the key, or by rank with top_keys;
+  // `empty` where there is none.
+  int64_t keys() const;
+  std::vector<float> Dense(float empty) const;
+  // With top_keys, [heads, rows, keys]: where each value's key is; -1: none.
+  std::vector<int64_t> KeyPositions() const;
+};
+
 // Thread-compatible.
 class ActivationTable {
  public:
@@ -33,6 +51,7 @@ class ActivationTable {
   absl::Status Add(const v1::ActivationChunk& chunk);
 
   const std::map<Key, ActivationArray>& arrays() const { return arrays_; }
+  const std::map<Key, AttentionArray>& attention() const { return attention_; }
   // Null when no such row came.
   const ActivationArray* Find(v1::HookPoint hook, int64_t layer) const;
 
@@ -48,6 +67,7 @@ class ActivationTable {
                          int64_t& checked) const;
 
   std::map<Key, ActivationArray> arrays_;
+  std::map<Key, AttentionArray> attention_;
   uint64_t next_chunk_ = 0;
 };
 

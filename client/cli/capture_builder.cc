@@ -59,6 +59,28 @@ absl::Status SetLayers(const std::string& text, v1::HookSelector& selector) {
   return absl::OkStatus();
 }
 
+// Of a hook with rows by head; all of them unless told otherwise.
+absl::Status SetHeads(const CaptureOptions& options, uint32_t head_count,
+                      v1::HookSelector& selector) {
+  const bool all = options.heads.empty() || options.heads == "all";
+  const absl::StatusOr<std::vector<Range>> ranges = ParseRanges(
+      "--heads", all ? absl::StrCat("0:", head_count) : options.heads);
+  if (!ranges.ok()) return ranges.status();
+  for (const Range& range : *ranges) {
+    const int64_t end = range.single ? range.begin + 1 : range.end;
+    if (range.begin < 0 || range.begin >= end || end > head_count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--heads must be from 0 to ", head_count - 1, "; is ",
+                       options.heads));
+    }
+    for (int64_t head = range.begin; head < end; ++head) {
+      selector.add_heads(static_cast<uint32_t>(head));
+    }
+  }
+  selector.set_top_keys(options.top_keys);
+  return absl::OkStatus();
+}
+
 absl::Status SetRows(const std::string& text, v1::RowSelector& rows) {
   if (text == "all" || text == "prompt" || text.empty()) {
     rows.mutable_prompt()->set_all(true);
@@ -124,6 +146,13 @@ absl::Status SetCapture(const CaptureOptions& options,
     }
     v1::HookSelector& selector = *capture.add_hooks();
     selector.set_hook(found->hook());
+    if (found->head_count() > 0) {
+      if (absl::Status status =
+              SetHeads(options, found->head_count(), selector);
+          !status.ok()) {
+        return status;
+      }
+    }
     if (found->layer_count() == 0) continue;
     if (absl::Status status = SetLayers(options.layers, selector);
         !status.ok()) {
@@ -137,6 +166,7 @@ absl::Status SetCapture(const CaptureOptions& options,
       !status.ok()) {
     return status;
   }
+  if (options.compress) capture.set_compression(v1::COMPRESSION_ZSTD);
   return SetDtype(options.dtype, capture);
 }
 

@@ -55,10 +55,18 @@ struct RopeOptions {
 struct CaptureOptions {
   std::string hooks;   // "resid_post,attn_out"
   std::string layers;  // "all", "0,5,-1", "3:9"
-  std::string rows;    // "all", "prompt", "generated", "last", "0,4,-1", "0:64"
-  std::string dtype;   // "f32", "bf16"
+  std::string heads;   // of hooks with rows by head: "all", "0,3", "0:4"
+  uint32_t top_keys = 0;
+  std::string rows;   // "all", "prompt", "generated", "last", "0,4,-1", "0:64"
+  std::string dtype;  // "f32", "bf16"
+  bool compress = false;
   std::string out;
   bool verify = false;
+};
+
+struct VectorOptions {
+  std::string features;  // of a sparse autoencoder: "0,17"
+  std::optional<double> time_to_live;
 };
 
 struct BenchOptions {
@@ -75,6 +83,7 @@ struct CliOptions {
   StopOptions stop;
   RopeOptions rope;
   CaptureOptions capture;
+  VectorOptions vectors;
   BenchOptions bench;
   std::string system;  // chat: the system message
   int logprobs = -1;   // most likely tokens; -1: no log probabilities

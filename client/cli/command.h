@@ -22,6 +22,7 @@ absl::Status RunLens(client::Client& client, const CliOptions& options);
 absl::Status RunModels(client::Client& client, const CliOptions& options);
 absl::Status RunTokenize(client::Client& client, const CliOptions& options);
 absl::Status RunTrace(client::Client& client, const CliOptions& options);
+absl::Status RunVectors(client::Client& client, const CliOptions& options);
 
 }  // namespace headrace::cli
 

@@ -83,13 +83,23 @@ ABSL_FLAG(std::vector<std::string>, methods, {},
 // Capture.
 ABSL_FLAG(std::string, hooks, "resid_post", "Hooks, by commas.");
 ABSL_FLAG(std::string, layers, "all", "all, or 0,-1,4:8.");
+ABSL_FLAG(std::string, heads, "all",
+          "Of attn_scores and attn_probs: all, or 0,3,4:8.");
+ABSL_FLAG(uint32_t, top_keys, 0,
+          "Of attn_scores and attn_probs: only the largest so many keys.");
 ABSL_FLAG(std::string, rows, "prompt",
           "all, prompt, generated, last, or positions: 0,-1,4:8.");
 ABSL_FLAG(std::string, dtype, "f32", "On the wire: f32, bf16.");
+ABSL_FLAG(bool, compress, false, "Compress rows on the wire (zstd).");
 ABSL_FLAG(std::string, out, "", "trace: the .npz file to write.");
 ABSL_FLAG(std::string, html, "",
           "lens, trace, context-report: the page to write.");
 ABSL_FLAG(bool, verify, false, "trace: repeat the residual identities.");
+// Vectors.
+ABSL_FLAG(std::string, features, "",
+          "vectors import: rows of a sparse autoencoder's W_dec: 0,17.");
+ABSL_FLAG(Optional<double>, time_to_live, std::nullopt,
+          "vectors import: seconds; unset: the server's default.");
 // Bench.
 ABSL_FLAG(int, concurrency, 1, "bench: clients at once.");
 ABSL_FLAG(int, requests, 8, "bench: requests in all.");
@@ -121,6 +131,8 @@ constexpr Command kCommands[] = {
     {"detokenize", "token ids to text", RunDetokenize, 1},
     {"models", "what the server serves", RunModels, 0},
     {"hooks", "where the model can be looked into", RunHooks, 0},
+    {"vectors", "import FILE: control vectors or SAE directions to the server",
+     RunVectors, 2},
     {"health", "exit status 0 when the server is serving", RunHealth, 1},
     {"bench", "latency and throughput of the server", RunBench, 0},
 };
@@ -189,10 +201,15 @@ CliOptions OptionsFromFlags(std::vector<std::string> positional) {
       .max_context = absl::GetFlag(FLAGS_max_context)};
   o.capture = {.hooks = absl::GetFlag(FLAGS_hooks),
                .layers = absl::GetFlag(FLAGS_layers),
+               .heads = absl::GetFlag(FLAGS_heads),
+               .top_keys = absl::GetFlag(FLAGS_top_keys),
                .rows = absl::GetFlag(FLAGS_rows),
                .dtype = absl::GetFlag(FLAGS_dtype),
+               .compress = absl::GetFlag(FLAGS_compress),
                .out = absl::GetFlag(FLAGS_out),
                .verify = absl::GetFlag(FLAGS_verify)};
+  o.vectors = {.features = absl::GetFlag(FLAGS_features),
+               .time_to_live = absl::GetFlag(FLAGS_time_to_live)};
   o.bench = {.concurrency = absl::GetFlag(FLAGS_concurrency),
              .requests = absl::GetFlag(FLAGS_requests),
              .prompt_tokens = absl::GetFlag(FLAGS_prompt_tokens)};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -69,6 +70,36 @@ absl::Status Collect(client::GenerateStream& stream, Trace& trace) {
 
 using HooksByPoint = std::map<v1::HookPoint, v1::HookPointInfo>;
 
+// [heads, rows, keys] under the hook's name; which heads, and with top_keys
+// which keys, beside it.
+absl::Status SaveAttention(const std::string& name, const AttentionArray& array,
+                           float empty, NpzWriter& npz,
+                           std::vector<int64_t>& positions) {
+  std::vector<int64_t> heads;
+  for (const auto& [head, rows] : array.heads) heads.push_back(head);
+  positions.clear();
+  for (const AttentionArray::Row& row : array.heads.begin()->second) {
+    positions.push_back(row.position);
+  }
+  const std::vector<int64_t> shape = {static_cast<int64_t>(heads.size()),
+                                      static_cast<int64_t>(positions.size()),
+                                      array.keys()};
+  const std::vector<float> dense = array.Dense(empty);
+  if (absl::Status status = npz.Add(name, "<f4", shape, Bytes(dense));
+      !status.ok()) {
+    return status;
+  }
+  const std::vector<int64_t> keys = array.KeyPositions();
+  if (!keys.empty()) {
+    if (absl::Status status =
+            npz.Add(name + ".keys", "<i8", shape, Bytes(keys));
+        !status.ok()) {
+      return status;
+    }
+  }
+  return npz.Add(name + ".heads", "<i8", {shape[0]}, Bytes(heads));
+}
+
 absl::Status Save(const Trace& trace, const HooksByPoint& by_hook,
                   const std::string& path) {
   NpzWriter npz(path);
@@ -78,6 +109,17 @@ absl::Status Save(const Trace& trace, const HooksByPoint& by_hook,
     if (absl::Status status =
             npz.Add(ArrayName(by_hook.at(key.first), key.second), "<f4",
                     {array.rows(), array.width}, Bytes(array.values));
+        !status.ok()) {
+      return status;
+    }
+  }
+  for (const auto& [key, array] : trace.activations.attention()) {
+    const float empty = key.first == v1::HOOK_POINT_ATTN_SCORES
+                            ? -std::numeric_limits<float>::infinity()
+                            : 0;
+    if (absl::Status status =
+            SaveAttention(ArrayName(by_hook.at(key.first), key.second), array,
+                          empty, npz, positions);
         !status.ok()) {
       return status;
     }

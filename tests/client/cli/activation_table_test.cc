@@ -71,6 +71,46 @@ TEST(ActivationTableTest, ReadsEveryWireType) {
   EXPECT_THAT(std::string(table.Add(broken).message()), HasSubstr("outliers"));
 }
 
+TEST(ActivationTableTest, RowsByKeyAreDenseByHeadAndPosition) {
+  const auto chunk = [](uint64_t number, uint32_t head) {
+    v1::ActivationChunk chunk =
+        Chunk(v1::HOOK_POINT_ATTN_PROBS, number, {0.25f, 0.75f, 0, 0});
+    chunk.set_head(head);
+    chunk.add_key_starts(1);
+    chunk.add_key_counts(2);
+    return chunk;
+  };
+  ActivationTable table;
+  ASSERT_TRUE(table.Add(chunk(0, 5)).ok());
+  ASSERT_TRUE(table.Add(chunk(1, 2)).ok());
+
+  EXPECT_TRUE(table.arrays().empty());
+  const AttentionArray& array = table.attention().begin()->second;
+  EXPECT_EQ(array.keys(), 3);
+  EXPECT_EQ(array.heads.begin()->first, 2);
+  EXPECT_THAT(array.Dense(-1), ElementsAre(-1, 0.25f, 0.75f, -1, 0.25f, 0.75f));
+  EXPECT_THAT(array.KeyPositions(), ::testing::IsEmpty());
+
+  v1::ActivationChunk wrong = chunk(2, 2);
+  wrong.set_key_counts(0, 5);
+  EXPECT_EQ(table.Add(wrong).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(ActivationTableTest, TopKeysKeepTheirPositions) {
+  v1::ActivationChunk chunk =
+      Chunk(v1::HOOK_POINT_ATTN_PROBS, 0, {0.75f, 0.25f, 0});
+  chunk.set_head(1);
+  chunk.add_key_starts(0);
+  chunk.add_key_counts(2);
+  for (const uint32_t key : {7u, 3u, 0u}) chunk.add_key_positions(key);
+  ActivationTable table;
+  ASSERT_TRUE(table.Add(chunk).ok());
+
+  const AttentionArray& array = table.attention().begin()->second;
+  EXPECT_THAT(array.Dense(0), ElementsAre(0.75f, 0.25f));
+  EXPECT_THAT(array.KeyPositions(), ElementsAre(7, 3));
+}
+
 TEST(ActivationTableTest, DamagedAndMissingChunksAreNoticed) {
   ActivationTable table;
   v1::ActivationChunk damaged = Chunk(v1::HOOK_POINT_EMBED, 0, {1, 2});

@@ -20,7 +20,40 @@ v1::ListHookPointsResponse Hooks() {
   post.set_hook(v1::HOOK_POINT_RESID_POST);
   post.set_name("resid_post");
   post.set_layer_count(30);
+  v1::HookPointInfo& probs = *hooks.add_hooks();
+  probs.set_hook(v1::HOOK_POINT_ATTN_PROBS);
+  probs.set_name("attn_probs");
+  probs.set_layer_count(30);
+  probs.set_head_count(9);
   return hooks;
+}
+
+TEST(CaptureBuilderTest, HeadsAreNamedForHooksThatHaveThem) {
+  const CaptureOptions options = {.hooks = "resid_post,attn_probs",
+                                  .layers = "all",
+                                  .heads = "1,4:6",
+                                  .top_keys = 8,
+                                  .rows = "last",
+                                  .dtype = "f32",
+                                  .compress = true};
+  v1::CaptureSpec capture;
+  ASSERT_TRUE(SetCapture(options, Hooks(), capture).ok());
+  EXPECT_EQ(capture.hooks(0).heads_size(), 0);
+  EXPECT_THAT(capture.hooks(1).heads(), ElementsAre(1, 4, 5));
+  EXPECT_EQ(capture.hooks(1).top_keys(), 8u);
+  EXPECT_EQ(capture.compression(), v1::COMPRESSION_ZSTD);
+
+  CaptureOptions all = options;
+  all.heads = "all";
+  capture.Clear();
+  ASSERT_TRUE(SetCapture(all, Hooks(), capture).ok());
+  EXPECT_EQ(capture.hooks(1).heads_size(), 9);
+
+  CaptureOptions wrong = options;
+  wrong.heads = "9";
+  capture.Clear();
+  EXPECT_THAT(std::string(SetCapture(wrong, Hooks(), capture).message()),
+              HasSubstr("--heads must be from 0 to 8; is 9"));
 }
 
 TEST(CaptureBuilderTest, LayersApplyToHooksThatHaveThem) {
