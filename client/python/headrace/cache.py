@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
 from headrace.arrays import Array, Integers
 from headrace.hooks import IDENTITIES
 from headrace.tensors import to_tensor
+from headrace.v1 import activations_pb2
 
 
 class VerificationError(AssertionError):
@@ -29,9 +30,20 @@ class RowTable:
     def __len__(self) -> int:
         return len(self.position)
 
+    @classmethod
+    def of(cls, labels: Iterable[activations_pb2.ActivationChunk]) -> "RowTable":
+        chunks = list(labels)
+        return cls(
+            position=np.concatenate([np.array(chunk.positions, np.int64) for chunk in chunks]),
+            token=np.concatenate([np.array(chunk.token_ids, np.int64) for chunk in chunks]),
+            phase=["prompt" if chunk.phase == activations_pb2.PHASE_PROMPT else "generated"
+                   for chunk in chunks for _ in range(chunk.row_count)],
+            choice=np.concatenate([np.full(chunk.row_count, chunk.choice, np.int64) for chunk in chunks]))
+
 
 class ActivationCache(Mapping[str, Array]):
-    """`cache["blocks.3.hook_resid_post"]` is [rows, hidden_size], float32.
+    """`cache["blocks.3.hook_resid_post"]` is [rows, hidden_size], float32;
+    `cache["blocks.3.attn.hook_pattern"]` is [heads, rows, keys].
 
     Arrays own their memory and are writable. `rows` says which position and
     token each row is. `checks` is what the server verified by itself, None when

@@ -8,6 +8,7 @@ import grpc
 import numpy as np
 
 from headrace.arrays import Array
+from headrace.attention_rows import AttentionRows
 from headrace.cache import ActivationCache, RowTable
 from headrace.errors import DataLossError
 from headrace.events import ActivationChunk, Derived, End, Event, Header
@@ -64,13 +65,7 @@ class GrowingArray:
         return np.concatenate([self._array[self._runs[i][1]] for i in order])
 
     def rows(self) -> RowTable:
-        chunks = [self._labels[i] for i in self._order()]
-        return RowTable(
-            position=np.concatenate([np.array(chunk.positions, np.int64) for chunk in chunks]),
-            token=np.concatenate([np.array(chunk.token_ids, np.int64) for chunk in chunks]),
-            phase=["prompt" if chunk.phase == activations_pb2.PHASE_PROMPT else "generated"
-                   for chunk in chunks for _ in range(chunk.row_count)],
-            choice=np.concatenate([np.full(chunk.row_count, chunk.choice, np.int64) for chunk in chunks]))
+        return RowTable.of(self._labels[i] for i in self._order())
 
 
 class CacheBuilder:
@@ -87,6 +82,7 @@ class CacheBuilder:
         self._rows_expected = 0  # per array
         self._sequence = SequenceNumbers()
         self._arrays: Dict[Tuple[int, int], GrowingArray] = {}
+        self._attention: Dict[Tuple[int, int], AttentionRows] = {}
         self._end: Optional[End] = None
 
     def add(self, event: Union[Event, Rows]) -> None:
@@ -105,6 +101,9 @@ class CacheBuilder:
         chunk = rows.chunk
         self._sequence.check(chunk.sequence_number)
         key = (chunk.hook, chunk.layer if chunk.HasField("layer") else -1)
+        if chunk.HasField("head"):
+            self._attention.setdefault(key, AttentionRows()).add(rows)
+            return
         if key not in self._arrays:
             dtype = native_dtype(chunk.dtype) if self._native else np.dtype(np.float32)
             self._arrays[key] = GrowingArray(min(self._rows_expected, _FIRST_ROWS), chunk.width, dtype)
@@ -120,6 +119,10 @@ class CacheBuilder:
                 raise DataLossError(f"{self._names.key(hook, layer)} has {len(values)} rows where others have "
                                     f"{len(rows)}", grpc.StatusCode.DATA_LOSS)
             arrays[self._names.key(hook, layer)] = values
+        for (hook, layer), attention in sorted(self._attention.items()):
+            if not len(rows):
+                rows = attention.rows()
+            arrays[self._names.key(hook, layer)] = attention.array()
         checks = self._end.checks if self._end is not None and self._end.HasField("checks") else None
         # What was sampled is sampled again.
         again = self._attribute and functools.partial(self._attribute, seed=self._header.sampling.seed)

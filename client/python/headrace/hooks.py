@@ -50,6 +50,7 @@ class HookNames:
             selector = selection_pb2.HookSelector(hook=info.hook)
             if info.layer_count:
                 set_layers(selector, layers)
+            selector.heads.extend(range(info.head_count))  # attention's scores and patterns: all heads
             selectors.append(selector)
         return selectors
 

@@ -9,6 +9,7 @@ import numpy as np
 from google.protobuf.message import Message
 
 from headrace.arrays import Array
+from headrace.chunk_data import uncompressed
 from headrace.v1 import activations_pb2
 
 Chunk = activations_pb2.ActivationChunk
@@ -98,7 +99,7 @@ def _varint(message: bytes, at: int) -> Tuple[int, int]:
 def copy_rows(rows: Rows, target: Array) -> None:
     """Writes the rows of a chunk into `target` [row_count, width], float32 or
     what native_dtype() says, in one pass over the bytes."""
-    chunk, data = rows.chunk, rows.data
+    chunk, data = rows.chunk, uncompressed(rows.chunk, rows.data)
     shape = (chunk.row_count, chunk.width)
     if chunk.dtype == activations_pb2.WIRE_DTYPE_F32:
         # As bytes: numbers may lie at any address.
