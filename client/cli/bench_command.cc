@@ -1,8 +1,7 @@
-// headrace bench: time to first token, time per token and throughput of a
-// server under a number of clients at once.
+// headrace bench: time to first token, time between tokens and throughput of a
+// server, under a number of clients at once or requests that arrive at a rate.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <mutex>
@@ -11,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/cli/bench_load.h"
 #include "client/cli/command.h"
 #include "client/cli/request_builder.h"
 #include "nlohmann/json.hpp"
@@ -23,126 +22,116 @@ namespace {
 
 constexpr uint32_t kDefaultMaxTokens = 64;
 
-// Seconds, of one request.
-struct Sample {
-  double first_token = 0;
-  double per_token = 0;  // mean of those after the first
-  int64_t tokens = 0;
-};
-
-absl::StatusOr<Sample> Measure(client::Client& client,
-                               const v1::GenerateRequest& request) {
-  const absl::Time start = absl::Now();
-  absl::Time first;
-  absl::Time last;
-  Sample sample;
+absl::StatusOr<BenchSample> Measure(client::Client& client,
+                                    const v1::GenerateRequest& request,
+                                    absl::Time due) {
+  const auto since_due = [due] {
+    return absl::ToDoubleSeconds(absl::Now() - due);
+  };
+  BenchSample sample;
   const auto stream = client.Generate(request);
   while (std::optional<v1::GenerateResponse> event = stream->Next()) {
-    if (!event->has_token()) continue;
-    last = absl::Now();
-    if (sample.tokens++ == 0) first = last;
+    if (event->has_token()) sample.token_times.push_back(since_due());
   }
   if (absl::Status status = stream->Finish(); !status.ok()) return status;
-  sample.first_token = absl::ToDoubleSeconds(first - start);
-  if (sample.tokens > 1) {
-    sample.per_token = absl::ToDoubleSeconds(last - first) /
-                       static_cast<double>(sample.tokens - 1);
-  }
+  sample.end = since_due();
   return sample;
 }
 
-// Runs `requests` requests, `concurrency` at a time, each with a prompt of its
-// own so that no prefix is shared.
-absl::StatusOr<std::vector<Sample>> RunAll(client::Client& client,
-                                           const CliOptions& options,
-                                           const v1::GenerateRequest& base,
-                                           uint32_t vocab_size) {
-  std::atomic<int> next{0};
-  std::mutex mutex;
-  std::vector<Sample> samples;
-  absl::Status failure;
-  const auto work = [&] {
-    for (int i = next++; i < options.bench.requests; i = next++) {
-      v1::GenerateRequest request = base;
-      for (int k = 0; k < options.bench.prompt_tokens; ++k) {
-        const uint64_t mixed =
-            (static_cast<uint64_t>(i) * 1000003 + static_cast<uint64_t>(k)) *
-            0x9E3779B97F4A7C15u;
-        request.mutable_tokens()->add_ids(
-            static_cast<uint32_t>((mixed >> 33) % vocab_size));
-      }
-      absl::StatusOr<Sample> sample = Measure(client, request);
-      const std::scoped_lock lock(mutex);
-      if (sample.ok()) {
-        samples.push_back(*sample);
-      } else {
-        failure.Update(sample.status());
-      }
+// The runs of one command.
+class Bench {
+ public:
+  Bench(client::Client& client, const CliOptions& options,
+        v1::GenerateRequest base, uint32_t vocab_size)
+      : client_(client),
+        options_(options.bench),
+        base_(std::move(base)),
+        vocab_size_(vocab_size) {}
+
+  absl::StatusOr<nlohmann::ordered_json> Run(const BenchLoad& load) {
+    samples_.clear();
+    const absl::Time start = absl::Now();
+    if (load.open()) {
+      RunOpen(load, start);
+    } else {
+      RunClosed(load);
     }
-  };
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(options.bench.concurrency));
-  for (int t = 0; t < options.bench.concurrency; ++t) {
-    threads.emplace_back(work);
+    requests_before_ += static_cast<uint64_t>(options_.requests);
+    if (!failure_.ok()) return failure_;
+    return BenchReport(samples_, absl::ToDoubleSeconds(absl::Now() - start),
+                       load, options_);
   }
-  for (std::thread& thread : threads) thread.join();
-  if (!failure.ok()) return failure;
-  return samples;
-}
 
-nlohmann::ordered_json Percentiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double q) {
-    const double rank = q * static_cast<double>(values.size() - 1);
-    return values[static_cast<size_t>(std::lround(rank))];
-  };
-  return {{"p50", at(0.5)}, {"p90", at(0.9)}, {"p99", at(0.99)}};
-}
-
-nlohmann::ordered_json Report(const std::vector<Sample>& samples,
-                              double seconds, const CliOptions& options) {
-  std::vector<double> first;
-  std::vector<double> per_token;
-  int64_t tokens = 0;
-  for (const Sample& sample : samples) {
-    first.push_back(sample.first_token);
-    per_token.push_back(sample.per_token);
-    tokens += sample.tokens;
+ private:
+  void RunClosed(const BenchLoad& load) {
+    std::atomic<int> next{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < std::min(load.concurrency, options_.requests); ++t) {
+      threads.emplace_back([&] {
+        for (int i = next++; i < options_.requests; i = next++) {
+          Ask(i, absl::Now());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
-  return {
-      {"concurrency", options.bench.concurrency},
-      {"requests", options.bench.requests},
-      {"prompt_tokens", options.bench.prompt_tokens},
-      {"time_to_first_token_seconds", Percentiles(first)},
-      {"time_per_output_token_seconds", Percentiles(per_token)},
-      {"output_tokens_per_second", static_cast<double>(tokens) / seconds},
-      {"requests_per_second", static_cast<double>(samples.size()) / seconds}};
-}
 
-void Print(const nlohmann::ordered_json& report) {
-  const auto line = [&](const char* name, const char* key) {
-    const auto& p = report.at(key);
-    std::cout << absl::StrFormat(
-        "%-20s p50 %8.2f ms   p90 %8.2f ms   p99 %8.2f ms\n", name,
-        1e3 * p.at("p50").get<double>(), 1e3 * p.at("p90").get<double>(),
-        1e3 * p.at("p99").get<double>());
-  };
-  line("time to first token", "time_to_first_token_seconds");
-  line("time per token", "time_per_output_token_seconds");
-  std::cout << absl::StrFormat(
-      "throughput           %.2f tokens/s, %.2f requests/s\n",
-      report.at("output_tokens_per_second").get<double>(),
-      report.at("requests_per_second").get<double>());
-}
+  void RunOpen(const BenchLoad& load, absl::Time start) {
+    const std::vector<double> arrivals = PoissonArrivals(
+        options_.requests, load.arrival_rate, options_.arrival_seed);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < options_.requests; ++i) {
+      const absl::Time due =
+          start + absl::Seconds(arrivals[static_cast<size_t>(i)]);
+      absl::SleepFor(due - absl::Now());
+      threads.emplace_back([this, i, due] { Ask(i, due); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void Ask(int index, absl::Time due) {
+    absl::StatusOr<BenchSample> sample = Measure(client_, Request(index), due);
+    const std::scoped_lock lock(mutex_);
+    if (sample.ok()) {
+      samples_.push_back(*std::move(sample));
+    } else {
+      failure_.Update(sample.status());
+    }
+  }
+
+  // Each has a prompt of its own, so that no prefix is shared.
+  v1::GenerateRequest Request(int index) const {
+    v1::GenerateRequest request = base_;
+    const uint64_t number = requests_before_ + static_cast<uint64_t>(index);
+    for (int k = 0; k < options_.prompt_tokens; ++k) {
+      const uint64_t mixed =
+          (number * 1000003 + static_cast<uint64_t>(k)) * 0x9E3779B97F4A7C15u;
+      request.mutable_tokens()->add_ids(
+          static_cast<uint32_t>((mixed >> 33) % vocab_size_));
+    }
+    return request;
+  }
+
+  client::Client& client_;
+  const BenchOptions options_;
+  const v1::GenerateRequest base_;
+  const uint32_t vocab_size_;
+  uint64_t requests_before_ = 0;
+  std::mutex mutex_;
+  std::vector<BenchSample> samples_;
+  absl::Status failure_;
+};
 
 }  // namespace
 
 absl::Status RunBench(client::Client& client, const CliOptions& options) {
-  if (options.bench.concurrency < 1 || options.bench.requests < 1 ||
-      options.bench.prompt_tokens < 1) {
+  if (options.bench.requests < 1 || options.bench.prompt_tokens < 1) {
     return absl::InvalidArgumentError(
-        "--concurrency, --requests and --prompt_tokens are at least 1");
+        "--requests and --prompt_tokens are at least 1");
   }
+  const absl::StatusOr<std::vector<BenchLoad>> loads =
+      BenchLoads(options.bench);
+  if (!loads.ok()) return loads.status();
   absl::StatusOr<v1::GenerateRequest> request = BuildGenerateRequest(options);
   if (!request.ok()) return request.status();
   v1::StopConditions& stop = *request->mutable_stop();
@@ -153,15 +142,18 @@ absl::Status RunBench(client::Client& client, const CliOptions& options) {
   const uint32_t vocab_size = model->tokenizer_vocab_size() > 0
                                   ? model->tokenizer_vocab_size()
                                   : model->vocab_size();
-  const absl::Time start = absl::Now();
-  const auto samples = RunAll(client, options, *request, vocab_size);
-  if (!samples.ok()) return samples.status();
-  const nlohmann::ordered_json report =
-      Report(*samples, absl::ToDoubleSeconds(absl::Now() - start), options);
+  Bench bench(client, options, *std::move(request), vocab_size);
+  nlohmann::ordered_json reports = nlohmann::ordered_json::array();
+  for (const BenchLoad& load : *loads) {
+    absl::StatusOr<nlohmann::ordered_json> report = bench.Run(load);
+    if (!report.ok()) return report.status();
+    if (!options.json) std::cout << FormatBenchReport(*report) << std::flush;
+    reports.push_back(*std::move(report));
+  }
   if (options.json) {
-    std::cout << report.dump() << "\n" << std::flush;
-  } else {
-    Print(report);
+    // One run is one object, several are a list.
+    std::cout << (reports.size() == 1 ? reports[0] : reports).dump() << "\n"
+              << std::flush;
   }
   return absl::OkStatus();
 }

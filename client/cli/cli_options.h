@@ -70,8 +70,11 @@ struct VectorOptions {
 };
 
 struct BenchOptions {
-  int concurrency = 1;
-  int requests = 8;
+  // One run for each; 1 when neither is given.
+  std::vector<std::string> concurrency;
+  std::vector<std::string> arrival_rates;
+  uint64_t arrival_seed = 1;
+  int requests = 8;  // of a run
   int prompt_tokens = 64;
 };
 

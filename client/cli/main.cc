@@ -101,8 +101,14 @@ ABSL_FLAG(std::string, features, "",
 ABSL_FLAG(Optional<double>, time_to_live, std::nullopt,
           "vectors import: seconds; unset: the server's default.");
 // Bench.
-ABSL_FLAG(int, concurrency, 1, "bench: clients at once.");
-ABSL_FLAG(int, requests, 8, "bench: requests in all.");
+ABSL_FLAG(std::vector<std::string>, concurrency, {},
+          "bench: clients at once, as in 1 or 1,4,16: a run for each.");
+ABSL_FLAG(
+    std::vector<std::string>, arrival_rates, {},
+    "bench: requests per second that arrive whether the server keeps up or "
+    "not (a Poisson process), as in 2 or 1,2,4: a run for each.");
+ABSL_FLAG(uint64_t, arrival_seed, 1, "bench: of the arrivals.");
+ABSL_FLAG(int, requests, 8, "bench: requests of a run.");
 ABSL_FLAG(int, prompt_tokens, 64, "bench: tokens of each prompt.");
 ABSL_FLAG(bool, json, false, "One JSON object per line.");
 
@@ -152,6 +158,14 @@ std::string Usage() {
       "  headrace trace --prompt 'Hello' --hooks resid_post,attn_out "
       "--out rows.npz\n");
   return usage;
+}
+
+BenchOptions BenchFromFlags() {
+  return {.concurrency = absl::GetFlag(FLAGS_concurrency),
+          .arrival_rates = absl::GetFlag(FLAGS_arrival_rates),
+          .arrival_seed = absl::GetFlag(FLAGS_arrival_seed),
+          .requests = absl::GetFlag(FLAGS_requests),
+          .prompt_tokens = absl::GetFlag(FLAGS_prompt_tokens)};
 }
 
 CliOptions OptionsFromFlags(std::vector<std::string> positional) {
@@ -210,9 +224,7 @@ CliOptions OptionsFromFlags(std::vector<std::string> positional) {
                .verify = absl::GetFlag(FLAGS_verify)};
   o.vectors = {.features = absl::GetFlag(FLAGS_features),
                .time_to_live = absl::GetFlag(FLAGS_time_to_live)};
-  o.bench = {.concurrency = absl::GetFlag(FLAGS_concurrency),
-             .requests = absl::GetFlag(FLAGS_requests),
-             .prompt_tokens = absl::GetFlag(FLAGS_prompt_tokens)};
+  o.bench = BenchFromFlags();
   o.system = absl::GetFlag(FLAGS_system);
   o.logprobs = absl::GetFlag(FLAGS_logprobs);
   o.json = absl::GetFlag(FLAGS_json);

@@ -110,7 +110,22 @@ def test_bench_measures_the_server(run):
     assert (report["requests"], report["concurrency"]) == (4, 2)
     assert report["output_tokens_per_second"] > 0
     assert 0 < report["time_to_first_token_seconds"]["p50"] <= report["time_to_first_token_seconds"]["p99"]
+    assert report["inter_token_latency_seconds"]["p50"] <= report["inter_token_latency_seconds"]["max"]
     assert "throughput" in run("bench", "--requests", "2", "--max_tokens", "2")
+
+
+def test_bench_measures_loads_one_after_the_other(run):
+    reports = json.loads(run("bench", "--requests", "3", "--concurrency", "1,2", "--arrival_rates", "50",
+                             "--arrival_seed", "5", "--max_tokens", "2", "--json"))
+    assert [r.get("concurrency") for r in reports] == [1, 2, None]
+    assert (reports[2]["arrival_rate"], reports[2]["arrival_seed"]) == (50, 5)
+    assert all(r["request_latency_seconds"]["max"] > 0 for r in reports)
+
+
+def test_bench_refuses_loads_that_are_none(smollm2_address, command_line):
+    for flags in (["--concurrency", "0"], ["--arrival_rates", "-1"], ["--concurrency", "1,x"]):
+        done = command_line(smollm2_address, "bench", *flags, text=True)
+        assert done.returncode != 0 and flags[0] in done.stderr
 
 
 def test_headrace_bench_measures_the_engine(smollm2_path):
