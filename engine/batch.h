@@ -46,14 +46,15 @@ struct SequenceOptions {
 };
 
 struct OpenedSequence {
-  // Leading prompt rows whose keys and values came from the prefix cache;
-  // always < prompt.size(). The first row to step is this one.
+  // Leading rows whose keys and values came from the prefix cache; at least one
+  // row of the tokens so far is left. The first row to step is this one.
   int64_t cached_rows = 0;
 };
 
 // `num_rows` rows of one sequence, from its next position on: rows of the
-// prompt, or the one token sampled last. A slice that reaches the end of the
-// prompt, and every decode slice, yields a sampled token when `sample`.
+// prompt, the one token sampled last, or, after ResumeSequence(), rows of both.
+// A slice that reaches the last token so far yields a sampled one when
+// `sample`.
 struct SequenceSlice {
   SequenceId sequence;
   int64_t num_rows = 0;

@@ -121,6 +121,16 @@ class Engine {
   // Gives every block back; whole prompt blocks stay reusable.
   virtual void CloseSequence(SequenceId id) = 0;
 
+  // Gives every block of an open sequence back and keeps everything else: its
+  // tokens, its sampler, what was captured. Until it is resumed it may only be
+  // closed.
+  virtual void SuspendSequence(SequenceId id) = 0;
+  // Reserves the blocks again. Rows from `cached_rows` on, of prompt and
+  // generated tokens alike, are to be stepped again: those that were computed
+  // before give the same keys and values, and hand nothing over a second time.
+  // Errors: RESOURCE_EXHAUSTED when the blocks are not free.
+  virtual absl::StatusOr<OpenedSequence> ResumeSequence(SequenceId id) = 0;
+
   // Computes one step. An error means that the batch broke a rule of this
   // interface (a bug); trouble of one sequence is in its SequenceResult.
   virtual absl::StatusOr<StepResult> Step(const Batch& batch) = 0;

@@ -133,6 +133,22 @@ absl::Status EngineImpl::CheckInterventions(
   return absl::OkStatus();
 }
 
+absl::StatusOr<KvSequence> EngineImpl::ReserveBlocks(
+    const SequenceOptions& options, std::span<const int32_t> tokens,
+    int64_t max_cached_rows) {
+  KvRequest request{.prompt = tokens,
+                    .max_rows = options.max_rows,
+                    .prefix_key = std::nullopt,
+                    .max_cached_rows = max_cached_rows};
+  if (options.prefix_salt.has_value() && options.interventions.empty() &&
+      parts_.options.prefix_cache) {
+    request.prefix_key =
+        PrefixKey{.salt = *options.prefix_salt,
+                  .rope_hash = options.rope ? options.rope->hash : 0};
+  }
+  return parts_.kv_cache.Open(request);
+}
+
 absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
     SequenceId id, SequenceOptions options) {
   if (open_.contains(id)) {
@@ -141,17 +157,8 @@ absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
   }
   RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(CheckInterventions(options.interventions));
-  KvRequest request{.prompt = options.prompt,
-                    .max_rows = options.max_rows,
-                    .prefix_key = std::nullopt,
-                    .max_cached_rows = MaxCachedRows(options)};
-  if (options.prefix_salt.has_value() && options.interventions.empty() &&
-      parts_.options.prefix_cache) {
-    request.prefix_key =
-        PrefixKey{.salt = *options.prefix_salt,
-                  .rope_hash = options.rope ? options.rope->hash : 0};
-  }
-  ASSIGN_OR_RETURN(KvSequence kv, parts_.kv_cache.Open(request));
+  ASSIGN_OR_RETURN(KvSequence kv, ReserveBlocks(options, options.prompt,
+                                                MaxCachedRows(options)));
   const OpenedSequence opened{.cached_rows = kv.cached_rows};
   const Tokenizer* tokenizer = parts_.model.tokenizer.get();
   Sampler sampler(options.sampling,
@@ -200,8 +207,33 @@ void EngineImpl::FinishSequence(SequenceId id) {
 void EngineImpl::CloseSequence(SequenceId id) {
   const auto found = open_.find(id);
   if (found == open_.end()) return;
-  parts_.kv_cache.Close(found->second->kv.id);
+  SuspendSequence(id);
   open_.erase(found);
+}
+
+void EngineImpl::SuspendSequence(SequenceId id) {
+  const auto found = open_.find(id);
+  if (found == open_.end() || !found->second->kv.has_value()) return;
+  parts_.kv_cache.Close(found->second->kv->id);
+  found->second->kv.reset();
+}
+
+absl::StatusOr<OpenedSequence> EngineImpl::ResumeSequence(SequenceId id) {
+  const auto found = open_.find(id);
+  if (found == open_.end() || found->second->kv.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", IdOf(id), " is not suspended"));
+  }
+  Sequence& sequence = found->second->sequence;
+  // What was reported may come from the cache, whoever wants to see it.
+  ASSIGN_OR_RETURN(KvSequence kv,
+                   ReserveBlocks(sequence.options(), sequence.tokens(),
+                                 std::max(MaxCachedRows(sequence.options()),
+                                          sequence.reported_rows())));
+  const OpenedSequence opened{.cached_rows = kv.cached_rows};
+  sequence.Rewind(kv.cached_rows);
+  found->second->kv = std::move(kv);
+  return opened;
 }
 
 SequenceReport EngineImpl::report(SequenceId id) const {
@@ -228,6 +260,10 @@ absl::StatusOr<EngineImpl::StepPlan> EngineImpl::PlanStep(const Batch& batch) {
     if (found == open_.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("sequence ", IdOf(slice.sequence), " is not open"));
+    }
+    if (!found->second->kv.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", IdOf(slice.sequence), " is suspended"));
     }
     const int64_t left = found->second->sequence.rows_left();
     if (slice.num_rows < 1 || slice.num_rows > left) {
@@ -259,7 +295,7 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
       {.first_row = first_row,
        .num_rows = slice.num_rows,
        .first_position = first_position,
-       .block_table = entry.kv.block_table,
+       .block_table = entry.kv->block_table,
        .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
   plan.recorder.AddSlice({.plan = &sequence.options().capture,
                           .sink = sequence.options().capture_sink,
@@ -269,6 +305,7 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
                           .applied = sequence.report().interventions_applied,
                           .first_row = first_row,
                           .first_position = first_position,
+                          .reported_rows = sequence.reported_rows(),
                           .prompt_length = sequence.prompt_length(),
                           .tokens = tokens});
   const auto last_position = static_cast<int64_t>(sequence.tokens().size()) - 1;
@@ -276,6 +313,7 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
     const int64_t position = first_position + i;
     const bool sample = slice.sample && position == last_position;
     const bool prompt_logprobs = sequence.options().logprobs.prompt &&
+                                 position >= sequence.reported_rows() &&
                                  position + 1 < sequence.prompt_length();
     if (!sample && !prompt_logprobs) continue;
     plan.logits_rows.push_back({.step_row = static_cast<int32_t>(first_row + i),
@@ -386,7 +424,7 @@ absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
     OpenEntry& entry = *plan.entries[i];
     const SequenceResult& result = plan.results.sequences[i];
     entry.sequence.Advance(plan.sequences[i].num_rows);
-    parts_.kv_cache.MarkComputed(entry.kv.id, entry.sequence.next_row());
+    parts_.kv_cache.MarkComputed(entry.kv->id, entry.sequence.next_row());
     if (result.sampled.has_value()) {
       entry.sequence.Append(result.sampled->token.token);
     }

@@ -3,6 +3,7 @@
 #define HEADRACE_ENGINE_ENGINE_IMPL_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,8 @@ class EngineImpl final : public Engine {
                                               SequenceOptions options) override;
   void FinishSequence(SequenceId id) override;
   void CloseSequence(SequenceId id) override;
+  void SuspendSequence(SequenceId id) override;
+  absl::StatusOr<OpenedSequence> ResumeSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
   SequenceReport report(SequenceId id) const override;
   KvCacheStats kv_cache() const override;
@@ -51,7 +54,7 @@ class EngineImpl final : public Engine {
  private:
   struct OpenEntry {
     Sequence sequence;
-    KvSequence kv;
+    std::optional<KvSequence> kv;  // nullopt: suspended
   };
   // One step, laid out.
   struct StepPlan;
@@ -59,6 +62,11 @@ class EngineImpl final : public Engine {
   absl::Status CheckOptions(const SequenceOptions& options) const;
   absl::Status CheckInterventions(
       std::span<const Intervention> interventions) const;
+  // Blocks for a sequence that has `tokens` so far, of whose rows the cache may
+  // give `max_cached_rows`.
+  absl::StatusOr<KvSequence> ReserveBlocks(const SequenceOptions& options,
+                                           std::span<const int32_t> tokens,
+                                           int64_t max_cached_rows);
   void MakeDerived(Sequence& sequence);
   absl::StatusOr<StepPlan> PlanStep(const Batch& batch);
   void AddSlice(const SequenceSlice& slice, OpenEntry& entry, StepPlan& plan);

@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_SEQUENCE_H_
 #define HEADRACE_ENGINE_SEQUENCE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,6 +23,7 @@ class Sequence {
       : options_(std::move(options)),
         tokens_(options_.prompt),
         next_row_(cached_rows),
+        reported_rows_(cached_rows),
         sampler_(std::move(sampler)) {
     report_.interventions_applied.resize(options_.interventions.size());
   }
@@ -37,7 +39,18 @@ class Sequence {
   int64_t rows_left() const {
     return static_cast<int64_t>(tokens_.size()) - next_row_;
   }
-  void Advance(int64_t num_rows) { next_row_ += num_rows; }
+  void Advance(int64_t num_rows) {
+    next_row_ += num_rows;
+    reported_rows_ = std::max(reported_rows_, next_row_);
+  }
+  // Leading rows that need not be, or were, handed over: a row that is computed
+  // again is not reported again.
+  int64_t reported_rows() const { return reported_rows_; }
+  // Only so many rows have keys and values any more.
+  void Rewind(int64_t num_rows) {
+    next_row_ = num_rows;
+    reported_rows_ = std::max(reported_rows_, num_rows);
+  }
   // Takes the token that was sampled.
   void Append(int32_t token) {
     tokens_.push_back(token);
@@ -54,6 +67,7 @@ class Sequence {
   SequenceOptions options_;
   std::vector<int32_t> tokens_;
   int64_t next_row_;
+  int64_t reported_rows_;
   Sampler sampler_;
   std::vector<std::unique_ptr<DerivedQuantity>> derived_;
   SequenceReport report_;

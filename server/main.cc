@@ -82,6 +82,9 @@ ABSL_FLAG(int64_t, max_queue, Defaults().max_queue,
           "Requests that may wait; more are refused with a retry delay.");
 ABSL_FLAG(absl::Duration, max_decode_stall, Defaults().max_decode_stall,
           "How long prompts may hold up a step of those that decode.");
+ABSL_FLAG(bool, preemption, Defaults().preemption,
+          "Suspend running sequences when a request of a higher priority lacks "
+          "KV blocks or a place; they go on later, bit for bit.");
 ABSL_FLAG(int64_t, max_capture_bytes, Defaults().max_capture_bytes,
           "Captured rows that may wait for one request's reader.");
 ABSL_FLAG(int64_t, max_vector_bytes, Defaults().max_vector_bytes,
@@ -164,6 +167,7 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_num_seqs = absl::GetFlag(FLAGS_max_num_seqs);
   options.max_queue = absl::GetFlag(FLAGS_max_queue);
+  options.preemption = absl::GetFlag(FLAGS_preemption);
   options.max_decode_stall = absl::GetFlag(FLAGS_max_decode_stall);
   options.max_capture_bytes = absl::GetFlag(FLAGS_max_capture_bytes);
   options.max_vector_bytes = absl::GetFlag(FLAGS_max_vector_bytes);

@@ -212,7 +212,8 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
                                           options_.engine.max_batch_rows),
                              .max_decode_stall = options_.max_decode_stall,
                              .max_ring_bytes =
-                                 RingMemoryBytes(options_.max_capture_bytes)},
+                                 RingMemoryBytes(options_.max_capture_bytes),
+                             .preemption = options_.preemption},
                   .max_reader_stall = options_.max_reader_stall,
                   .on_request_done =
                       [this](const RequestRecord& record) {

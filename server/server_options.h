@@ -29,6 +29,8 @@ struct ServerOptions {
   int64_t max_queue = 256;    // requests that wait
   // How long prompts may hold up a step of the sequences that decode.
   absl::Duration max_decode_stall = absl::Milliseconds(200);
+  // Whether running sequences give way to requests of a higher priority.
+  bool preemption = true;
   // Captured rows that may wait for one request's reader.
   int64_t max_capture_bytes = 32 << 20;
 

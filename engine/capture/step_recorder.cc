@@ -38,7 +38,7 @@ void StepRecorder::AddSlice(const RecordedSlice& slice) {
         edits = true;
       }
     }
-    if (slice.plan->empty() ||
+    if (position < slice.reported_rows || slice.plan->empty() ||
         !slice.plan->rows.Selects(position, token, slice.prompt_length)) {
       continue;
     }
@@ -115,7 +115,7 @@ bool StepRecorder::Edit(Slice& slice, const HookRows& rows) {
         continue;
       }
       Apply(intervention, vector, row);
-      ++slice.slice.applied[k];
+      if (slice.IsNew(step_row)) ++slice.slice.applied[k];
       edited = true;
     }
   }

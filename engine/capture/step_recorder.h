@@ -29,6 +29,9 @@ struct RecordedSlice {
   std::span<int64_t> applied;  // rows changed, by intervention: added to
   int64_t first_row;
   int64_t first_position;
+  // Rows at positions before this were handed over in an earlier step: they are
+  // edited again, and neither handed over nor counted.
+  int64_t reported_rows = 0;
   int64_t prompt_length;
   std::span<const int32_t> tokens;
 };
@@ -64,6 +67,11 @@ class StepRecorder final : public StepObserver {
     RecordedSlice slice;
     std::vector<SelectedRow> rows;             // ascending
     std::vector<std::vector<int32_t>> edited;  // step rows, by intervention
+
+    bool IsNew(int32_t step_row) const {
+      return slice.first_position + step_row - slice.first_row >=
+             slice.reported_rows;
+    }
 
     bool Reads(HookPoint hook, int32_t layer) const;
   };

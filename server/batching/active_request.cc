@@ -85,7 +85,7 @@ int64_t ActiveRequest::CostLeft(const ActiveChoice& choice) const {
   // Later choices find the prompt in the prefix cache.
   const int64_t prompt_rows =
       choice.index == 0
-          ? std::max<int64_t>(0, prompt_length() - choice.next_row)
+          ? std::max<int64_t>(0, prompt_length() - choice.reported_rows)
           : 0;
   return ServiceCost(prompt_rows,
                      request().stop.max_tokens - choice.text.generated());
@@ -97,15 +97,18 @@ RunningChoice ActiveRequest::ViewOf(const ActiveChoice& choice) const {
                      .priority = request().priority,
                      .order = order_,
                      .ring_cost = request().layout.ring_cost_per_position};
-  view.prompt_rows = std::max<int64_t>(0, prompt_length() - choice.next_row);
+  view.replay_rows = choice.reported_rows - choice.next_row;
+  view.prompt_rows =
+      std::max<int64_t>(0, prompt_length() - choice.reported_rows);
   if (view.prompt_rows > 0) {
     view.prompt_events = sequence.logprobs.prompt && choice.index == 0;
     if (choice.index == 0 && !captured_rows_.empty()) {
-      view.captured_rows = std::span(captured_rows_).subspan(choice.next_row);
+      view.captured_rows =
+          std::span(captured_rows_).subspan(choice.reported_rows);
     }
   } else if (!captured_rows_.empty()) {
     view.captures_token = sequence.capture.rows.Selects(
-        choice.next_row, *choice.token, prompt_length());
+        choice.reported_rows, *choice.token, prompt_length());
   }
   return view;
 }
@@ -126,6 +129,7 @@ void ActiveRequest::OnAdmitted(absl::Time now, int64_t cached_rows,
                                ActiveChoice& choice) {
   choice.state = ChoiceState::kRunning;
   choice.next_row = cached_rows;
+  choice.reported_rows = std::max(choice.reported_rows, cached_rows);
   if (!started()) {
     admitted_ = now;
     cached_rows_ = cached_rows;  // what later choices share is not saved work

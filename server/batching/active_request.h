@@ -44,7 +44,12 @@ class ChoiceSink final : public CaptureSink {
   int64_t dropped_rows_ = 0;
 };
 
-enum class ChoiceState : uint8_t { kWaiting, kRunning, kEnded };
+enum class ChoiceState : uint8_t {
+  kWaiting,
+  kRunning,
+  kSuspended,  // open in the engine, without blocks
+  kEnded
+};
 
 struct ActiveChoice {
   ActiveChoice(int32_t index, SequenceId id, const Request& request,
@@ -57,7 +62,11 @@ struct ActiveChoice {
   const int32_t index;
   const SequenceId id;
   ChoiceState state = ChoiceState::kWaiting;
+  bool open() const {
+    return state == ChoiceState::kRunning || state == ChoiceState::kSuspended;
+  }
   int64_t next_row = 0;          // rows that have keys and values
+  int64_t reported_rows = 0;     // the most there ever were
   std::optional<int32_t> token;  // sampled last, not fed back yet
   bool feeds_last = false;       // has ended but for the row of `token`
   StreamText text;
@@ -93,14 +102,19 @@ class ActiveRequest {
   // Has any choice been admitted? Is the prompt computed?
   bool started() const { return admitted_.has_value(); }
   bool prompt_done() const { return prompt_done_.has_value(); }
-  // May this waiting choice be opened? Later choices wait until the prompt is
-  // computed, and find it in the prefix cache.
+  // May this choice be opened, or resumed? Later choices wait until the prompt
+  // is computed, and find it in the prefix cache.
   bool ReadyToOpen(const ActiveChoice& choice) const {
-    return choice.state == ChoiceState::kWaiting &&
-           (choice.index == 0 || prompt_done());
+    return choice.state == ChoiceState::kSuspended ||
+           (choice.state == ChoiceState::kWaiting &&
+            (choice.index == 0 || prompt_done()));
   }
   bool AllEnded() const;
 
+  // Rows of a choice up to the token that was sampled last.
+  int64_t KnownRows(const ActiveChoice& choice) const {
+    return prompt_length() + choice.text.generated();
+  }
   // What is left of a choice's life (ServiceCost), at the most.
   int64_t CostLeft(const ActiveChoice& choice) const;
   SequenceOptions OptionsFor(ActiveChoice& choice) const;

@@ -17,8 +17,9 @@ struct BatchStats {
   int64_t queued_requests = 0;   // accepted, nothing of them admitted
   int64_t running_requests = 0;  // at least one choice was admitted
   int64_t running_sequences = 0;
-  int64_t paused_sequences = 0;  // wait for their reader
-  int64_t ring_bytes = 0;        // captured rows that wait for readers
+  int64_t paused_sequences = 0;     // wait for their reader
+  int64_t suspended_sequences = 0;  // gave way to a higher priority
+  int64_t ring_bytes = 0;           // captured rows that wait for readers
   KvCacheStats kv_cache;
   // Since the start.
   int64_t steps = 0;
@@ -26,6 +27,8 @@ struct BatchStats {
   int64_t generated_tokens = 0;
   int64_t captured_rows = 0;
   int64_t dropped_rows = 0;
+  int64_t suspensions = 0;
+  int64_t recomputed_rows = 0;    // after suspensions
   int64_t rejected_requests = 0;  // queue full or draining
   absl::Duration stalled;         // sequences paused by their readers
 };

@@ -142,6 +142,16 @@ AdmissionState Batcher::StateOfAdmission() const {
       .running = static_cast<int64_t>(sequences_.size()),
       .ring_bytes = unread_.held_bytes()};
   TenantNumbers tenants(ledger_, state.accounts);
+  if (options_.limits.preemption) {
+    for (const auto& [id, ref] : sequences_) {
+      const Request& request = ref.request->request();
+      state.admitted.push_back(
+          {.id = id,
+           .priority = request.priority,
+           .order = ref.request->order(),
+           .blocks = engine_->BlocksFor(request.sequence.max_rows)});
+    }
+  }
   for (const auto& [id, request] : active_) {
     const CaptureLayout& layout = request->request().layout;
     const int64_t ring_bytes =
@@ -169,7 +179,6 @@ AdmissionState Batcher::StateOfAdmission() const {
 }
 
 void Batcher::Admit(absl::Time now) {
-  const AdmissionState state = StateOfAdmission();
   absl::flat_hash_map<SequenceId, SequenceRef> waiting;
   for (const auto& [id, request] : active_) {
     for (ActiveChoice& choice : request->choices()) {
@@ -178,23 +187,52 @@ void Batcher::Admit(absl::Time now) {
       }
     }
   }
-  for (const SequenceId id : DecideAdmission(state, options_.limits)) {
-    const SequenceRef ref = waiting.at(id);
-    if (ref.choice->state != ChoiceState::kWaiting) continue;  // just failed
-    const absl::StatusOr<OpenedSequence> opened =
-        engine_->OpenSequence(id, ref.request->OptionsFor(*ref.choice));
-    if (!opened.ok()) {
-      Fail(*ref.request, opened.status(), now);
-      continue;
+  // Each turn but the last suspends somebody, so it comes to an end.
+  while (true) {
+    const AdmissionDecision decision =
+        DecideAdmission(StateOfAdmission(), options_.limits);
+    for (const SequenceId id : decision.admit) Open(waiting.at(id), now);
+    if (decision.suspend.empty()) return;
+    for (const SequenceId id : decision.suspend) {
+      const auto found = sequences_.find(id);
+      if (found == sequences_.end()) continue;  // a sister just failed
+      waiting[id] = found->second;
+      Suspend(found->second);
     }
-    ref.request->OnAdmitted(now, opened->cached_rows, *ref.choice);
-    sequences_[id] = ref;
   }
+}
+
+void Batcher::Open(SequenceRef ref, absl::Time now) {
+  const auto [request, choice] = ref;
+  if (choice->state == ChoiceState::kEnded) return;  // a sister just failed
+  const absl::StatusOr<OpenedSequence> opened =
+      choice->state == ChoiceState::kSuspended
+          ? engine_->ResumeSequence(choice->id)
+          : engine_->OpenSequence(choice->id, request->OptionsFor(*choice));
+  if (!opened.ok()) {
+    Fail(*request, opened.status(), now);
+    return;
+  }
+  request->OnAdmitted(now, opened->cached_rows, *choice);
+  sequences_[choice->id] = ref;
+}
+
+void Batcher::Suspend(SequenceRef ref) {
+  engine_->SuspendSequence(ref.choice->id);
+  ref.choice->state = ChoiceState::kSuspended;
+  ref.choice->next_row = 0;
+  sequences_.erase(ref.choice->id);
+  ++totals_.suspensions;
 }
 
 bool Batcher::SomeoneWaits() const {
   return std::any_of(active_.begin(), active_.end(), [](const auto& entry) {
-    return !entry.second->started() && !entry.second->AllEnded();
+    ActiveRequest& request = *entry.second;
+    if (!request.started()) return !request.AllEnded();
+    return std::any_of(request.choices().begin(), request.choices().end(),
+                       [](const ActiveChoice& choice) {
+                         return choice.state == ChoiceState::kSuspended;
+                       });
   });
 }
 
@@ -342,20 +380,21 @@ void Batcher::TakeResult(const SequenceSlice& slice, SequenceResult result,
     Fail(*ref.request, std::move(result.status), now);
     return;
   }
-  const int64_t prompt_length = ref.request->prompt_length();
-  const bool was_prompt = ref.choice->next_row < prompt_length;
+  const int64_t reported = ref.choice->reported_rows;
+  const bool was_prompt = reported < ref.request->prompt_length();
   ref.choice->next_row += slice.num_rows;
-  ledger_.Charge(ref.request->request().tenant,
-                 was_prompt ? ServiceCost(slice.num_rows, 0)
-                            : ServiceCost(0, slice.num_rows));
+  ref.choice->reported_rows = std::max(reported, ref.choice->next_row);
+  const int64_t new_rows = ref.choice->reported_rows - reported;
+  totals_.recomputed_rows += slice.num_rows - new_rows;
+  ledger_.Charge(ref.request->request().tenant, was_prompt
+                                                    ? ServiceCost(new_rows, 0)
+                                                    : ServiceCost(0, new_rows));
   for (PositionLogprobs& logprobs : result.prompt_logprobs) {
     ref.request->stream().Push(PromptLogprobsEvent{std::move(logprobs)});
   }
-  if (was_prompt) {
-    totals_.prompt_tokens_computed += slice.num_rows;
-    if (ref.choice->next_row < prompt_length) return;
-    ref.request->OnPromptDone(now);
-  }
+  if (was_prompt) totals_.prompt_tokens_computed += new_rows;
+  if (ref.choice->next_row < ref.request->KnownRows(*ref.choice)) return;
+  ref.request->OnPromptDone(now);
   if (result.sampled.has_value()) {
     TakeSampled(ref, *std::move(result.sampled), now);
     return;
@@ -386,7 +425,7 @@ void Batcher::TakeSampled(SequenceRef ref, PositionLogprobs sampled,
 void Batcher::EndChoice(SequenceRef ref, absl::Time now) {
   auto [request, choice] = ref;
   if (choice->state == ChoiceState::kEnded) return;
-  if (choice->state == ChoiceState::kRunning) {
+  if (choice->open()) {
     choice->sink.set_dropping(false);  // there is room for what comes last
     engine_->FinishSequence(choice->id);
     request->AddReport(engine_->report(choice->id));
@@ -406,7 +445,7 @@ void Batcher::Fail(ActiveRequest& request, absl::Status status,
                    absl::Time now) {
   if (request.AllEnded()) return;
   for (ActiveChoice& choice : request.choices()) {
-    if (choice.state == ChoiceState::kRunning) {
+    if (choice.open()) {
       engine_->CloseSequence(choice.id);
       sequences_.erase(choice.id);
     }
@@ -448,6 +487,11 @@ BatchStats Batcher::Stats() const {
   for (const auto& [id, request] : active_) {
     ++(request->started() ? stats.running_requests : stats.queued_requests);
     stats.ring_bytes += request->stream().ring_used_bytes();
+    stats.suspended_sequences +=
+        std::count_if(request->choices().begin(), request->choices().end(),
+                      [](const ActiveChoice& choice) {
+                        return choice.state == ChoiceState::kSuspended;
+                      });
   }
   return stats;
 }

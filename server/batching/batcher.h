@@ -83,6 +83,8 @@ class Batcher {
   void CheckFits(ActiveRequest& request, absl::Time now);
   void EndExpired(absl::Time now);
   void Admit(absl::Time now);
+  void Open(SequenceRef ref, absl::Time now);
+  void Suspend(SequenceRef ref);
   AdmissionState StateOfAdmission() const;
   bool SomeoneWaits() const;
   bool EndIdleReaders(absl::Time now);
@@ -108,7 +110,7 @@ class Batcher {
   const std::function<void()> on_read_;
 
   absl::flat_hash_map<RequestId, std::unique_ptr<ActiveRequest>> active_;
-  // Choices with an open sequence in the engine.
+  // Choices that run: open in the engine, with their blocks.
   absl::flat_hash_map<SequenceId, SequenceRef> sequences_;
   UnreadStreams unread_;
   TenantLedger ledger_;

@@ -26,7 +26,9 @@ struct Demand {
   int64_t ring_bytes = 0;
 };
 
-Demand DemandOf(const RunningChoice& choice, int64_t rows) {
+Demand DemandOf(const RunningChoice& choice, int64_t num_rows) {
+  const int64_t rows = num_rows - choice.replay_rows;
+  if (rows <= 0) return {};
   if (choice.prompt_rows == 0) {
     return {1, choice.captures_token ? choice.ring_cost : 0};
   }
@@ -38,6 +40,10 @@ Demand DemandOf(const RunningChoice& choice, int64_t rows) {
           : choice.captured_rows[rows] - choice.captured_rows[0];
   return {(choice.prompt_events ? rows : 0) + sampled,
           captured * choice.ring_cost};
+}
+
+bool Decodes(const RunningChoice& choice) {
+  return choice.replay_rows == 0 && choice.prompt_rows == 0;
 }
 
 bool Fits(const Demand& demand, int64_t token_room, int64_t ring_room) {
@@ -129,30 +135,68 @@ int64_t PromptRowsBesideDecode(const StepState& state,
                  static_cast<double>(limits.max_batch_rows)));
 }
 
+// Whom to suspend so that `choice` gets the blocks and the place it lacks.
+std::vector<SequenceId> DecideSuspension(
+    const WaitingChoice& choice, int64_t blocks_lacking, int64_t slots_lacking,
+    const std::vector<AdmittedChoice>& admitted) {
+  std::vector<AdmittedChoice> victims;
+  for (const AdmittedChoice& running : admitted) {
+    if (running.priority < choice.priority) victims.push_back(running);
+  }
+  std::sort(victims.begin(), victims.end(),
+            [](const AdmittedChoice& a, const AdmittedChoice& b) {
+              return std::tuple(a.priority, b.order, b.id) <
+                     std::tuple(b.priority, a.order, a.id);
+            });
+  size_t count = 0;
+  while (count < victims.size() && (blocks_lacking > 0 || slots_lacking > 0)) {
+    blocks_lacking -= victims[count++].blocks;
+    --slots_lacking;
+  }
+  if (blocks_lacking > 0 || slots_lacking > 0) return {};
+  victims.resize(count);
+  // Those that came to be unneeded run on, the most important first.
+  for (auto victim = victims.end(); victim != victims.begin();) {
+    --victim;
+    if (blocks_lacking + victim->blocks > 0 || slots_lacking + 1 > 0) continue;
+    blocks_lacking += victim->blocks;
+    ++slots_lacking;
+    victim = victims.erase(victim);
+  }
+  std::vector<SequenceId> ids;
+  ids.reserve(victims.size());
+  for (const AdmittedChoice& victim : victims) ids.push_back(victim.id);
+  return ids;
+}
+
 }  // namespace
 
-std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
-                                        const SchedulerLimits& limits) {
+AdmissionDecision DecideAdmission(const AdmissionState& state,
+                                  const SchedulerLimits& limits) {
   FairOrder<WaitingChoice> waiting(state.waiting, state.accounts);
-  std::vector<SequenceId> admitted;
+  AdmissionDecision decision;
   int64_t free_blocks = state.free_blocks;
   int64_t slots = limits.max_num_seqs - state.running;
   int64_t ring_bytes = state.ring_bytes;
   bool rings_full = false;
   while (const WaitingChoice* const choice = waiting.Take()) {
-    if (slots <= 0 || choice->blocks > free_blocks) break;
     if (choice->ring_bytes > 0) {
       rings_full |= ring_bytes > 0 &&
                     ring_bytes + choice->ring_bytes > limits.max_ring_bytes;
       if (rings_full) continue;
-      ring_bytes += choice->ring_bytes;
     }
+    if (slots <= 0 || choice->blocks > free_blocks) {
+      decision.suspend = DecideSuspension(*choice, choice->blocks - free_blocks,
+                                          1 - slots, state.admitted);
+      break;
+    }
+    ring_bytes += choice->ring_bytes;
     free_blocks -= choice->blocks;
     --slots;
     waiting.Charge(choice->tenant, choice->cost);
-    admitted.push_back(choice->id);
+    decision.admit.push_back(choice->id);
   }
-  return admitted;
+  return decision;
 }
 
 std::optional<uint64_t> DecideDisplacement(
@@ -185,22 +229,21 @@ StepDecision DecideStep(const StepState& state, const SchedulerLimits& limits) {
 
   int64_t decoding = 0;
   for (const RunningChoice& choice : running) {
-    if (choice.prompt_rows > 0) continue;
+    if (!Decodes(choice)) continue;
     if (budget > decoding) decoding += planner.Plan(choice, 1);
   }
   budget -= decoding;
   if (decoding > 0) {
     budget = std::min(budget, PromptRowsBesideDecode(state, limits));
   }
-  std::erase_if(running, [](const RunningChoice& choice) {
-    return choice.prompt_rows == 0;
-  });
+  std::erase_if(running, Decodes);
   FairOrder<RunningChoice> prompts(std::move(running), state.accounts);
   while (budget > 0) {
     const RunningChoice* const choice = prompts.Take();
     if (choice == nullptr) break;
-    const int64_t rows =
-        planner.Plan(*choice, std::min(budget, choice->prompt_rows));
+    const int64_t wanted =
+        choice->replay_rows + std::max<int64_t>(1, choice->prompt_rows);
+    const int64_t rows = planner.Plan(*choice, std::min(budget, wanted));
     prompts.Charge(choice->tenant, ServiceCost(rows, 0));
     budget -= rows;
   }

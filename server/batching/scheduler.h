@@ -3,7 +3,12 @@
 //
 // The promises made here:
 //  - A choice is admitted only when KV blocks for its whole life are free, so
-//    a running sequence never lacks memory and is never preempted.
+//    a running sequence never lacks memory.
+//  - A running choice is suspended only when that lets one of a higher priority
+//    in, which lacks blocks or a place: the least important and youngest first,
+//    no more of them than needed, and none when all together do not suffice.
+//    It loses nothing but time: it goes on where it was, and waits for that as
+//    the oldest of its tenant and priority.
 //  - Waiting choices go by priority; among equals the tenant that has had least
 //    goes first (ServiceCost: what it was served and what its running choices
 //    reserve), and each tenant's choices go first come first served. So a
@@ -45,6 +50,10 @@ struct SchedulerLimits {
   // Captured rows that may wait for all readers together. One request is
   // admitted whatever its ring takes.
   int64_t max_ring_bytes = int64_t{512} << 20;
+  // Whether running choices may be suspended for those of a higher priority.
+  // On: where nobody sets priorities nothing changes, and where somebody does,
+  // waiting for a whole answer of less importance is what they asked not to.
+  bool preemption = true;
 };
 
 // --- Tenants.
@@ -71,19 +80,34 @@ struct WaitingChoice {
   int64_t ring_bytes = 0;  // of its reader; 0 when it has that already
 };
 
+// A running choice, as something that may be suspended.
+struct AdmittedChoice {
+  SequenceId id{};
+  int32_t priority = 0;
+  uint64_t order = 0;
+  int64_t blocks = 0;  // those it gives back
+};
+
 struct AdmissionState {
   int64_t free_blocks = 0;
   int64_t running = 0;
-  int64_t ring_bytes = 0;  // reserved for, or held by, readers
+  std::vector<AdmittedChoice> admitted;  // those that may be suspended
+  int64_t ring_bytes = 0;                // reserved for, or held by, readers
   // By tenant: what it was served and what its running choices reserve.
   std::vector<int64_t> accounts = {0};
   std::vector<WaitingChoice> waiting;
 };
 
-// Choices to open now, in order. One that waits for room in the rings is
-// overtaken only by those that need none.
-std::vector<SequenceId> DecideAdmission(const AdmissionState& state,
-                                        const SchedulerLimits& limits);
+struct AdmissionDecision {
+  std::vector<SequenceId> admit;  // to open or resume now, in order
+  // To suspend, so that the next choice fits: then decide anew.
+  std::vector<SequenceId> suspend;
+};
+
+// A choice that waits for room in the rings is overtaken only by those that
+// need none.
+AdmissionDecision DecideAdmission(const AdmissionState& state,
+                                  const SchedulerLimits& limits);
 
 // --- A full queue.
 
@@ -116,6 +140,9 @@ struct RunningChoice {
   uint64_t order = 0;
   size_t tenant = 0;  // index into StepState::accounts
   size_t reader = 0;  // index into StepState::readers
+  // Rows to be computed again after a suspension, before all others: they send
+  // nothing.
+  int64_t replay_rows = 0;
   // Prompt rows that are not computed yet; 0: one token is to be fed.
   int64_t prompt_rows = 0;
   // What a captured position costs in the ring.

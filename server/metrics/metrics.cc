@@ -52,6 +52,11 @@ const SnapshotMetric kSnapshot[] = {
      [](const BatchStats& s) {
        return static_cast<double>(s.paused_sequences);
      }},
+    {"headrace_num_sequences_suspended",
+     "Sequences that gave way to a higher priority.", MetricType::Gauge,
+     [](const BatchStats& s) {
+       return static_cast<double>(s.suspended_sequences);
+     }},
     {"headrace_kv_cache_usage_perc", "Share of KV blocks that are reserved.",
      MetricType::Gauge, KvUsage},
     {"headrace_kv_blocks_used", "KV blocks that are reserved.",
@@ -83,6 +88,14 @@ const SnapshotMetric kSnapshot[] = {
      MetricType::Counter,
      [](const BatchStats& s) {
        return static_cast<double>(s.kv_cache.prefix_hits);
+     }},
+    {"headrace_suspensions_total",
+     "Sequences suspended for one of a higher priority.", MetricType::Counter,
+     [](const BatchStats& s) { return static_cast<double>(s.suspensions); }},
+    {"headrace_recomputed_rows_total", "Rows computed again after suspensions.",
+     MetricType::Counter,
+     [](const BatchStats& s) {
+       return static_cast<double>(s.recomputed_rows);
      }},
     {"headrace_captured_rows_total", "Rows of activations taken.",
      MetricType::Counter,

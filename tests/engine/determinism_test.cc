@@ -44,6 +44,8 @@ class DeterminismTest : public ::testing::TestWithParam<Numerics> {
     return test;
   }
 
+  std::vector<TestSequence> MixToSuspend(const Engine& engine) const;
+
   std::string WriteModel() const {
     TinyModelOptions options;
     options.hidden_size = 96;
@@ -186,6 +188,86 @@ TEST_P(DeterminismTest, EveryResidualIdentityIsExactInEveryMix) {
     // Five roundings of a float32 sum.
     EXPECT_LT(test.checks.max_sum_relative_error, 1e-6);
   }
+}
+
+// A mix whose sequences differ in all that a suspension has to keep: prompt
+// log probabilities, interventions, penalties that look back, who shares.
+std::vector<TestSequence> DeterminismTest::MixToSuspend(
+    const Engine& engine) const {
+  std::vector<TestSequence> tests;
+  for (int64_t i = 0; i < 7; ++i) {
+    TestSequence& test = tests.emplace_back(Sequence(i, engine));
+    test.max_tokens = 20;
+    test.logprobs.prompt = i % 2 == 0;
+    test.sampling.repetition_penalty = 1.2;
+    if (i % 3 != 0) test.prefix_salt = 7;
+    if (i < 5) continue;
+    test.interventions = {
+        {.op = InterventionOp::kScale,
+         .where = {.hook = HookPoint::kMlpOut, .layers = {0}},
+         .rows = {.prompt = {.all = true}, .generated = {.all = true}},
+         .value = 0.5f}};
+  }
+  return tests;
+}
+
+TEST_P(DeterminismTest, SuspensionsChangeNoBitAndReportNothingTwice) {
+  const auto plain_engine = Make(2);
+  std::vector<TestSequence> plain = MixToSuspend(*plain_engine);
+  for (TestSequence& test : plain) RunTogether(*plain_engine, {&test});
+  const std::vector<Schedule> schedules = {
+      {.chunk = 512, .suspend_every = 1},
+      {.chunk = 48, .start_every = 2, .suspend_every = 3},
+      {.chunk = 17, .suspend_every = 11}};
+  for (const bool prefix_cache : {false, true}) {
+    const auto engine = Make(2, prefix_cache);
+    for (const Schedule& schedule : schedules) {
+      std::vector<TestSequence> tests = MixToSuspend(*engine);
+      std::vector<TestSequence*> pointers;
+      for (TestSequence& test : tests) pointers.push_back(&test);
+      RunTogether(*engine, pointers, schedule);
+      for (size_t i = 0; i < tests.size(); ++i) {
+        SCOPED_TRACE(testing::Message()
+                     << "suspended every " << schedule.suspend_every
+                     << " sequence " << i << " prefix cache " << prefix_cache);
+        ExpectSameBits(tests[i], plain[i]);
+        EXPECT_EQ(tests[i].rows.calls, plain[i].rows.calls);
+        EXPECT_EQ(tests[i].checks.rows_checked, plain[i].checks.rows_checked);
+        EXPECT_EQ(tests[i].checks.resid_post_failed, 0);
+        EXPECT_EQ(tests[i].applied, plain[i].applied);
+        ASSERT_EQ(tests[i].prompt_logprobs.size(),
+                  plain[i].prompt_logprobs.size());
+        for (size_t k = 0; k < tests[i].prompt_logprobs.size(); ++k) {
+          EXPECT_EQ(tests[i].prompt_logprobs[k].position,
+                    plain[i].prompt_logprobs[k].position);
+          EXPECT_EQ(tests[i].prompt_logprobs[k].token.logprob,
+                    plain[i].prompt_logprobs[k].token.logprob);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeterminismTest, ASuspendedSequenceHoldsNoBlockAndTakesNoStep) {
+  const auto engine = Make(1, /*prefix_cache=*/false);
+  SequenceOptions options{.prompt = {3, 4, 5}, .max_rows = 40};
+  options.rope = engine->model().rope;
+  const SequenceId id{1};
+  ASSERT_TRUE(engine->OpenSequence(id, options).ok());
+  EXPECT_EQ(engine->kv_cache().used_blocks, 3);
+
+  engine->SuspendSequence(id);
+
+  EXPECT_EQ(engine->kv_cache().used_blocks, 0);
+  EXPECT_FALSE(
+      engine->Step({.slices = {{.sequence = id, .num_rows = 3}}}).ok());
+  ASSERT_TRUE(engine->ResumeSequence(id).ok());
+  EXPECT_FALSE(engine->ResumeSequence(id).ok());
+  EXPECT_EQ(engine->kv_cache().used_blocks, 3);
+  EXPECT_TRUE(engine->Step({.slices = {{.sequence = id, .num_rows = 3}}}).ok());
+  engine->SuspendSequence(id);
+  engine->CloseSequence(id);
+  EXPECT_EQ(engine->kv_cache().used_blocks, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Numerics, DeterminismTest,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "absl/log/check.h"
@@ -63,6 +64,15 @@ void Take(Running& running, const SequenceResult& result) {
                  running.next_row >= static_cast<int64_t>(test.prompt.size());
 }
 
+void SuspendAndResume(Engine& engine, std::span<Running> running) {
+  for (const Running& r : running) engine.SuspendSequence(r.id);
+  for (auto r = running.rbegin(); r != running.rend(); ++r) {
+    const auto resumed = engine.ResumeSequence(r->id);
+    CHECK(resumed.ok()) << resumed.status();
+    r->next_row = resumed->cached_rows;
+  }
+}
+
 }  // namespace
 
 void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
@@ -98,6 +108,10 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
     CHECK(result.ok()) << result.status();
     for (size_t i = 0; i < in_step.size(); ++i) {
       Take(*in_step[i], result->sequences[i]);
+    }
+    if (schedule.suspend_every > 0 &&
+        (step + 1) % schedule.suspend_every == 0) {
+      SuspendAndResume(engine, std::span(running).first(opened));
     }
   }
   for (Running& r : running) {

@@ -101,6 +101,9 @@ struct TestSequence {
 struct Schedule {
   int64_t chunk = 512;      // prompt rows per step and sequence at the most
   int64_t start_every = 0;  // steps between the starts of two sequences
+  // After every so many steps all sequences are suspended, and resumed in the
+  // opposite order, so that they find other blocks. 0: never.
+  int64_t suspend_every = 0;
 };
 
 // Opens every sequence, steps them together until all are done, closes them.

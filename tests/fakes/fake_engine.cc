@@ -1,6 +1,7 @@
 #include "tests/fakes/fake_engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/log/check.h"
@@ -154,22 +155,27 @@ int64_t FakeEngine::CachedRows(const SequenceOptions& options) const {
   return longest / options_.block_size * options_.block_size;
 }
 
-absl::StatusOr<OpenedSequence> FakeEngine::OpenSequence(
-    SequenceId id, SequenceOptions options) {
-  CHECK(!sequences_.contains(id));
-  CHECK(!options.prompt.empty());
-  CHECK_GE(options.max_rows, static_cast<int64_t>(options.prompt.size()));
-  const int64_t blocks = BlocksFor(options.max_rows);
+absl::Status FakeEngine::TakeBlocks(int64_t max_rows) {
+  const int64_t blocks = BlocksFor(max_rows);
   if (used_blocks_ + blocks > options_.total_blocks) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the KV cache has no ", blocks, " free blocks"));
   }
   used_blocks_ += blocks;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpenedSequence> FakeEngine::OpenSequence(
+    SequenceId id, SequenceOptions options) {
+  CHECK(!sequences_.contains(id));
+  CHECK(!options.prompt.empty());
+  CHECK_GE(options.max_rows, static_cast<int64_t>(options.prompt.size()));
+  RETURN_IF_ERROR(TakeBlocks(options.max_rows));
   ++opened_;
   const int64_t cached_rows = CachedRows(options);
   Sequence& sequence = sequences_[id];
   sequence.tokens = options.prompt;
-  sequence.next_row = cached_rows;
+  sequence.next_row = sequence.reported_rows = cached_rows;
   sequence.options = std::move(options);
   return OpenedSequence{.cached_rows = cached_rows};
 }
@@ -198,9 +204,28 @@ void FakeEngine::FinishSequence(SequenceId id) {
 void FakeEngine::CloseSequence(SequenceId id) {
   const auto found = sequences_.find(id);
   CHECK(found != sequences_.end());
-  const SequenceOptions& options = found->second.options;
-  used_blocks_ -= BlocksFor(options.max_rows);
+  if (!found->second.suspended) {
+    used_blocks_ -= BlocksFor(found->second.options.max_rows);
+  }
   sequences_.erase(found);
+}
+
+void FakeEngine::SuspendSequence(SequenceId id) {
+  Sequence& sequence = sequences_.at(id);
+  CHECK(!sequence.suspended);
+  sequence.suspended = true;
+  used_blocks_ -= BlocksFor(sequence.options.max_rows);
+  ++suspensions_;
+}
+
+absl::StatusOr<OpenedSequence> FakeEngine::ResumeSequence(SequenceId id) {
+  Sequence& sequence = sequences_.at(id);
+  CHECK(sequence.suspended);
+  RETURN_IF_ERROR(TakeBlocks(sequence.options.max_rows));
+  sequence.suspended = false;
+  sequence.next_row =
+      std::min(CachedRows(sequence.options), sequence.reported_rows);
+  return OpenedSequence{.cached_rows = sequence.next_row};
 }
 
 absl::StatusOr<StepResult> FakeEngine::Step(const Batch& batch) {
@@ -221,6 +246,9 @@ absl::Status FakeEngine::CheckSlice(const SequenceSlice& slice) const {
     return absl::InvalidArgumentError("a slice of a closed sequence");
   }
   const Sequence& sequence = found->second;
+  if (sequence.suspended) {
+    return absl::InvalidArgumentError("a slice of a suspended sequence");
+  }
   const int64_t end = sequence.next_row + slice.num_rows;
   if (slice.num_rows < 1 || end > sequence.options.max_rows ||
       end > static_cast<int64_t>(sequence.tokens.size())) {
@@ -232,13 +260,16 @@ absl::Status FakeEngine::CheckSlice(const SequenceSlice& slice) const {
 
 SequenceResult FakeEngine::RunSlice(const SequenceSlice& slice) {
   Sequence& sequence = sequences_.at(slice.sequence);
-  const int64_t begin = sequence.next_row;
-  const int64_t end = begin + slice.num_rows;
+  const int64_t end = sequence.next_row + slice.num_rows;
+  // What is computed again is not reported again.
+  const int64_t begin =
+      std::clamp(sequence.reported_rows, sequence.next_row, end);
   const auto prompt_length =
       static_cast<int64_t>(sequence.options.prompt.size());
   EmitRows(sequence, begin, end);
   CountEdits(sequence, begin, end);
   sequence.next_row = end;
+  sequence.reported_rows = std::max(sequence.reported_rows, end);
   rows_computed_ += slice.num_rows;
 
   SequenceResult result{.sequence = slice.sequence};
@@ -259,7 +290,7 @@ SequenceResult FakeEngine::RunSlice(const SequenceSlice& slice) {
                                           : 0,
                          .tokens = sequence.options.prompt});
   }
-  if (end < prompt_length || !slice.sample) return result;
+  if (end < std::ssize(sequence.tokens) || !slice.sample) return result;
   int32_t token = next_token(sequence.tokens, sequence.options);
   const int64_t generated =
       static_cast<int64_t>(sequence.tokens.size()) - prompt_length;

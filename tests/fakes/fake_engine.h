@@ -63,6 +63,7 @@ class FakeEngine final : public Engine {
   }
   int64_t rows_computed() const { return rows_computed_; }
   int64_t opened() const { return opened_; }
+  int64_t suspensions() const { return suspensions_; }
 
   const ModelInfo& model() const override { return model_; }
   const std::vector<HookPointState>& hooks() const override { return hooks_; }
@@ -74,6 +75,8 @@ class FakeEngine final : public Engine {
                                               SequenceOptions options) override;
   void FinishSequence(SequenceId id) override;
   void CloseSequence(SequenceId id) override;
+  void SuspendSequence(SequenceId id) override;
+  absl::StatusOr<OpenedSequence> ResumeSequence(SequenceId id) override;
   absl::StatusOr<StepResult> Step(const Batch& batch) override;
   SequenceReport report(SequenceId id) const override;
   KvCacheStats kv_cache() const override;
@@ -83,6 +86,8 @@ class FakeEngine final : public Engine {
     SequenceOptions options;
     std::vector<int32_t> tokens;  // prompt and sampled
     int64_t next_row = 0;
+    int64_t reported_rows = 0;
+    bool suspended = false;
     SequenceReport report;
   };
   struct CachedPrefix {
@@ -92,6 +97,7 @@ class FakeEngine final : public Engine {
   };
 
   int64_t CachedRows(const SequenceOptions& options) const;
+  absl::Status TakeBlocks(int64_t max_rows);
   absl::Status CheckSlice(const SequenceSlice& slice) const;
   SequenceResult RunSlice(const SequenceSlice& slice);
   void EmitRows(Sequence& sequence, int64_t begin, int64_t end);
@@ -116,6 +122,7 @@ class FakeEngine final : public Engine {
   int64_t used_blocks_ = 0;
   std::atomic<int64_t> rows_computed_ = 0;
   std::atomic<int64_t> opened_ = 0;
+  int64_t suspensions_ = 0;
 };
 
 }  // namespace headrace

@@ -242,6 +242,104 @@ TEST_F(BatchLoopTest, ARequestThatBeganIsNotDisplaced) {
   ExpectNothingLeft();
 }
 
+// What a client saw, but for what depends on the clock.
+void ExpectSameStream(const Received& a, const Received& b) {
+  EXPECT_EQ(a.TokensOf(0), b.TokensOf(0));
+  ASSERT_EQ(a.tokens.size(), b.tokens.size());
+  for (size_t i = 0; i < a.tokens.size(); ++i) {
+    EXPECT_EQ(a.tokens[i].index, b.tokens[i].index);
+    EXPECT_EQ(a.tokens[i].text, b.tokens[i].text);
+  }
+  EXPECT_EQ(a.prompt_logprobs.size(), b.prompt_logprobs.size());
+  EXPECT_EQ(a.PositionsOf(HookPoint::kResidPost, 1),
+            b.PositionsOf(HookPoint::kResidPost, 1));
+  ASSERT_TRUE(a.end.has_value() && b.end.has_value());
+  EXPECT_EQ(a.end->prompt_tokens, b.end->prompt_tokens);
+  EXPECT_EQ(a.end->generated_tokens, b.end->generated_tokens);
+  ASSERT_THAT(a.end->rows, SizeIs(b.end->rows.size()));
+  EXPECT_EQ(a.end->rows[0].rows, b.end->rows[0].rows);
+}
+
+TEST_F(BatchLoopTest, AHigherPriorityTakesTheBlocksAndNothingIsLost) {
+  const auto low_request = [this] {
+    Request low = MakeRequest(std::string(20, 'l'), 20);  // 3 blocks
+    low.sequence.logprobs = {.enabled = true, .prompt = true};
+    CaptureResidPost(low);
+    return low;
+  };
+  Client plain = Submit(low_request());
+  RunAll({&plain});
+  // Suspended in the middle of the prompt, at its end, and while it decodes.
+  for (const int rounds : {1, 2, 3, 9}) {
+    SCOPED_TRACE(rounds);
+    MakeLoop({.batcher = {.limits = {.max_batch_rows = 12}}},
+             {.total_blocks = 4, .block_size = 16});
+    Client low = Submit(low_request());
+    for (int i = 0; i < rounds; ++i) loop_->RunOnce();
+    Request high_request = MakeRequest("high", 20);  // 2 blocks
+    high_request.priority = 1;
+    Client high = Submit(high_request);
+
+    loop_->RunOnce();
+    EXPECT_EQ(loop_->stats().suspended_sequences, 1);
+    EXPECT_EQ(loop_->stats().running_sequences, 1);
+    EXPECT_EQ(loop_->stats().kv_cache.used_blocks, 2);
+    RunAll({&low, &high});
+
+    ExpectSameStream(low.received, plain.received);
+    EXPECT_EQ(high.received.TokensOf(0), Expected("high", 20));
+    EXPECT_EQ(engine_->suspensions(), 1);
+    EXPECT_GT(loop_->stats().recomputed_rows, 0);
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(BatchLoopTest, WithoutPreemptionAHigherPriorityWaits) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 1, .preemption = false}}});
+  Client low = Submit(MakeRequest("low", 20));
+  loop_->RunOnce();
+  Request request = MakeRequest("high", 2);
+  request.priority = 1;
+  Client high = Submit(request);
+
+  RunAll({&low, &high});
+
+  EXPECT_EQ(engine_->suspensions(), 0);
+  EXPECT_TRUE(high.received.end.has_value());
+}
+
+TEST_F(BatchLoopTest, SuspendedRequestsCanBeCancelledAndRunOutOfTime) {
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 2}}});
+  Request request = MakeRequest("cancelled", 20);
+  Client cancelled = Submit(request);
+  request = MakeRequest("late", 20);
+  request.deadline = now_ + absl::Seconds(5);
+  Client late = Submit(request);
+  loop_->RunOnce();
+  request = MakeRequest("limited", 20);
+  request.priority = 1;
+  request.stop.time_limit = absl::Seconds(5);
+  Client limited = Submit(request);
+  Client other = Submit(request);
+  loop_->RunOnce();
+  request = MakeRequest("high", 20);
+  request.priority = 2;
+  Client high = Submit(request);
+  Client highest = Submit(request);
+  loop_->RunOnce();
+  EXPECT_EQ(loop_->stats().suspended_sequences, 4);
+
+  loop_->Cancel(cancelled.id);
+  now_ += absl::Seconds(6);
+  RunAll({&cancelled, &late, &limited, &other, &high, &highest});
+
+  EXPECT_EQ(cancelled.received.failure.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(late.received.failure.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(limited.received.choice_ends[0].reason, FinishReason::kTimeLimit);
+  EXPECT_EQ(highest.received.TokensOf(0), Expected("high", 20));
+  ExpectNothingLeft();
+}
+
 TEST_F(BatchLoopTest, HigherPriorityIsAdmittedFirst) {
   MakeLoop({.batcher = {.limits = {.max_num_seqs = 1}}});
   Request low = MakeRequest("low", 2);

@@ -92,7 +92,7 @@ TEST(FairAdmissionTest, TheTenantThatHadLeastGoesFirst) {
                              .waiting = {Waiting(1, 0, 50), Waiting(2, 0, 50),
                                          Waiting(3, 1, 50), Waiting(4, 1, 50)}};
 
-  EXPECT_THAT(Ids(DecideAdmission(state, {})), ElementsAre(3, 4, 1))
+  EXPECT_THAT(Ids(DecideAdmission(state, {}).admit), ElementsAre(3, 4, 1))
       << "40, then 90, then 100 before 140";
 }
 
@@ -102,7 +102,7 @@ TEST(FairAdmissionTest, PriorityIsStrongerThanFairness) {
       .accounts = {1000000, 0},
       .waiting = {Waiting(1, 1, 1), Waiting(2, 0, 1, /*priority=*/1)}};
 
-  EXPECT_THAT(Ids(DecideAdmission(state, {})), ElementsAre(2, 1));
+  EXPECT_THAT(Ids(DecideAdmission(state, {}).admit), ElementsAre(2, 1));
 }
 
 TEST(DisplacementTest, TheFullestTenantGivesUpItsNewestRequest) {
@@ -216,7 +216,7 @@ class World {
                                .blocks = choice.blocks()});
     }
     std::vector<std::string> admitted;
-    for (const uint64_t id : Ids(DecideAdmission(state, limits_))) {
+    for (const uint64_t id : Ids(DecideAdmission(state, limits_).admit)) {
       Choice choice = waiting_.at(id);
       waiting_.erase(id);
       used_blocks_ += choice.blocks();

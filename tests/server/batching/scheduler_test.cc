@@ -20,6 +20,7 @@ using ::testing::SizeIs;
 constexpr SequenceId kA{1};
 constexpr SequenceId kB{2};
 constexpr SequenceId kC{3};
+constexpr SequenceId kD{4};
 
 WaitingChoice Waiting(SequenceId id, int64_t blocks, int32_t priority = 0) {
   return {.id = id,
@@ -55,20 +56,20 @@ TEST(AdmissionTest, TakesWhatFitsInOrderOfArrival) {
       .free_blocks = 10,
       .waiting = {Waiting(kB, 4), Waiting(kC, 4), Waiting(kA, 4)}};
 
-  EXPECT_THAT(DecideAdmission(state, {}), ElementsAre(kA, kB));
+  EXPECT_THAT(DecideAdmission(state, {}).admit, ElementsAre(kA, kB));
 }
 
 TEST(AdmissionTest, AdmitsNothingWhenTheKvCacheIsFull) {
   const AdmissionState state{.free_blocks = 0, .waiting = {Waiting(kA, 1)}};
 
-  EXPECT_THAT(DecideAdmission(state, {}), IsEmpty());
+  EXPECT_THAT(DecideAdmission(state, {}).admit, IsEmpty());
 }
 
 TEST(AdmissionTest, ALargeRequestIsNotOvertakenBySmallOnes) {
   const AdmissionState state{.free_blocks = 5,
                              .waiting = {Waiting(kA, 6), Waiting(kB, 1)}};
 
-  EXPECT_THAT(DecideAdmission(state, {}), IsEmpty());
+  EXPECT_THAT(DecideAdmission(state, {}).admit, IsEmpty());
 }
 
 TEST(AdmissionTest, HigherPriorityGoesFirst) {
@@ -77,7 +78,7 @@ TEST(AdmissionTest, HigherPriorityGoesFirst) {
       .waiting = {Waiting(kA, 4), Waiting(kB, 4, /*priority=*/-1),
                   Waiting(kC, 4, /*priority=*/7)}};
 
-  EXPECT_THAT(DecideAdmission(state, {}), ElementsAre(kC));
+  EXPECT_THAT(DecideAdmission(state, {}).admit, ElementsAre(kC));
 }
 
 TEST(AdmissionTest, KeepsWithinMaxNumSeqs) {
@@ -86,7 +87,8 @@ TEST(AdmissionTest, KeepsWithinMaxNumSeqs) {
       .running = 2,
       .waiting = {Waiting(kA, 1), Waiting(kB, 1), Waiting(kC, 1)}};
 
-  EXPECT_THAT(DecideAdmission(state, {.max_num_seqs = 4}), ElementsAre(kA, kB));
+  EXPECT_THAT(DecideAdmission(state, {.max_num_seqs = 4}).admit,
+              ElementsAre(kA, kB));
 }
 
 WaitingChoice Capturing(SequenceId id, int64_t ring_bytes) {
@@ -101,11 +103,11 @@ TEST(AdmissionTest, RingsOfAllReadersAreBounded) {
       .free_blocks = 10,
       .ring_bytes = 40,
       .waiting = {Capturing(kA, 60), Capturing(kB, 1), Waiting(kC, 1)}};
-  EXPECT_THAT(DecideAdmission(state, limits), ElementsAre(kA, kC))
+  EXPECT_THAT(DecideAdmission(state, limits).admit, ElementsAre(kA, kC))
       << "what needs no ring does not wait for one";
 
   state.ring_bytes = 41;
-  EXPECT_THAT(DecideAdmission(state, limits), ElementsAre(kC))
+  EXPECT_THAT(DecideAdmission(state, limits).admit, ElementsAre(kC))
       << "a small ring does not overtake a large one";
 }
 
@@ -113,7 +115,100 @@ TEST(AdmissionTest, ALargeRingRunsAlone) {
   const AdmissionState state{.free_blocks = 10,
                              .waiting = {Capturing(kA, 500), Capturing(kB, 1)}};
 
-  EXPECT_THAT(DecideAdmission(state, {.max_ring_bytes = 100}), ElementsAre(kA));
+  EXPECT_THAT(DecideAdmission(state, {.max_ring_bytes = 100}).admit,
+              ElementsAre(kA));
+}
+
+AdmittedChoice Admitted(SequenceId id, int64_t blocks, int32_t priority = 0) {
+  return {.id = id,
+          .priority = priority,
+          .order = static_cast<uint64_t>(id),
+          .blocks = blocks};
+}
+
+TEST(PreemptionTest, TheYoungestOfTheLeastImportantGivesWay) {
+  const AdmissionState state{
+      .free_blocks = 1,
+      .running = 3,
+      .admitted = {Admitted(kA, 4), Admitted(kB, 4), Admitted(kC, 4, 1)},
+      .waiting = {Waiting(kD, 4, /*priority=*/2)}};
+
+  const AdmissionDecision decision = DecideAdmission(state, {});
+
+  EXPECT_THAT(decision.admit, IsEmpty());
+  EXPECT_THAT(decision.suspend, ElementsAre(kB));
+}
+
+TEST(PreemptionTest, EqualPrioritiesNeverGiveWay) {
+  const AdmissionState state{.free_blocks = 0,
+                             .running = 1,
+                             .admitted = {Admitted(kA, 4, 2)},
+                             .waiting = {Waiting(kD, 1, /*priority=*/2)}};
+
+  EXPECT_THAT(DecideAdmission(state, {}).suspend, IsEmpty());
+}
+
+TEST(PreemptionTest, NobodyGivesWayInVain) {
+  const AdmissionState state{
+      .free_blocks = 1,
+      .running = 2,
+      .admitted = {Admitted(kA, 4), Admitted(kB, 4, /*priority=*/5)},
+      .waiting = {Waiting(kD, 6, /*priority=*/2)}};
+
+  EXPECT_THAT(DecideAdmission(state, {}).suspend, IsEmpty());
+}
+
+TEST(PreemptionTest, NoMoreThanNeededGiveWay) {
+  const AdmissionState state{
+      .free_blocks = 0,
+      .running = 3,
+      .admitted = {Admitted(kA, 8), Admitted(kB, 2), Admitted(kC, 1)},
+      .waiting = {Waiting(kD, 7, /*priority=*/1)}};
+
+  EXPECT_THAT(DecideAdmission(state, {}).suspend, ElementsAre(kA))
+      << "without kA the others do not suffice, with it they are not needed";
+}
+
+TEST(PreemptionTest, APlaceIsReasonEnough) {
+  const AdmissionState state{.free_blocks = 100,
+                             .running = 2,
+                             .admitted = {Admitted(kA, 4), Admitted(kB, 4)},
+                             .waiting = {Waiting(kD, 4, /*priority=*/1)}};
+
+  EXPECT_THAT(DecideAdmission(state, {.max_num_seqs = 2}).suspend,
+              ElementsAre(kB));
+  EXPECT_THAT(DecideAdmission(state, {.max_num_seqs = 3}).suspend, IsEmpty());
+}
+
+TEST(StepTest, RowsOfAReplaySendNothing) {
+  ReaderState reader = FreeReader();
+  reader.token_room = 1;
+  reader.token_capacity = 2;
+  RunningChoice choice = Decoding(kA);
+  choice.replay_rows = 100;
+  choice.captures_token = true;
+  choice.ring_cost = 10;
+  StepState state{.running = {choice}, .readers = {reader}};
+
+  EXPECT_EQ(RowsOf(DecideStep(state, {.max_batch_rows = 64}), kA), 64);
+  EXPECT_EQ(RowsOf(DecideStep(state, {.max_batch_rows = 512}), kA), 100)
+      << "the token's row needs room in the ring";
+  state.readers[0].ring_room = state.readers[0].ring_capacity = 20;
+  EXPECT_EQ(RowsOf(DecideStep(state, {.max_batch_rows = 512}), kA), 101);
+}
+
+TEST(StepTest, AReplayRidesBesideDecodeLikeAPrompt) {
+  RunningChoice replay = Decoding(kA);
+  replay.replay_rows = 1000;
+  const StepState state{.running = {replay, Decoding(kB)},
+                        .readers = {FreeReader()},
+                        .time_per_row = absl::Milliseconds(2)};
+
+  const StepDecision decision =
+      DecideStep(state, {.max_decode_stall = absl::Milliseconds(100)});
+
+  EXPECT_EQ(RowsOf(decision, kA), 50);
+  EXPECT_EQ(RowsOf(decision, kB), 1);
 }
 
 TEST(StepTest, DecodeRowsComeBeforePromptRows) {
@@ -276,6 +371,7 @@ class Simulation {
   }
 
   int finished() const { return finished_; }
+  int suspensions() const { return suspensions_; }
   int arrived() const { return static_cast<int>(next_id_) - 1; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
 
@@ -287,6 +383,8 @@ class Simulation {
     int64_t prompt = 0;
     int64_t answer = 0;
     int64_t token_room = kTokenCapacity;
+    int64_t computed = 0;  // rows, ever
+    int64_t replay = 0;    // of them without keys and values
   };
 
   bool Chance(int percent) { return Draw(0, 99) < percent; }
@@ -306,12 +404,39 @@ class Simulation {
   }
 
   void Admit() {
+    while (true) {
+      const AdmissionDecision decision = AdmitOnce();
+      if (decision.suspend.empty()) return;
+      for (const SequenceId id : decision.suspend) Suspend(id);
+      const size_t waiting = waiting_.size();
+      AdmitOnce();
+      EXPECT_LT(waiting_.size(), waiting) << "somebody gave way in vain";
+    }
+  }
+
+  void Suspend(SequenceId id) {
+    Sequence sequence = running_.at(id);
+    used_blocks_ -= sequence.waiting.blocks;
+    sequence.replay = sequence.computed;
+    waiting_[id] = sequence;
+    running_.erase(id);
+    ++suspensions_;
+  }
+
+  AdmissionDecision AdmitOnce() {
     AdmissionState state{.free_blocks = kBlocks - used_blocks_,
                          .running = static_cast<int64_t>(running_.size())};
     for (const auto& [id, sequence] : waiting_) {
       state.waiting.push_back(sequence.waiting);
     }
-    for (const SequenceId id : DecideAdmission(state, limits_)) {
+    for (const auto& [id, sequence] : running_) {
+      state.admitted.push_back({.id = id,
+                                .priority = sequence.waiting.priority,
+                                .order = sequence.waiting.order,
+                                .blocks = sequence.waiting.blocks});
+    }
+    AdmissionDecision decision = DecideAdmission(state, limits_);
+    for (const SequenceId id : decision.admit) {
       const Sequence sequence = waiting_.at(id);
       for (const auto& [other, passed] : waiting_) {
         EXPECT_FALSE(passed.waiting.priority == sequence.waiting.priority &&
@@ -325,6 +450,14 @@ class Simulation {
     }
     EXPECT_LE(used_blocks_, kBlocks);
     EXPECT_LE(static_cast<int64_t>(running_.size()), limits_.max_num_seqs);
+    for (const SequenceId id : decision.suspend) {
+      EXPECT_TRUE(std::any_of(waiting_.begin(), waiting_.end(),
+                              [&](const auto& waiting) {
+                                return waiting.second.waiting.priority >
+                                       running_.at(id).waiting.priority;
+                              }));
+    }
+    return decision;
   }
 
   void Step() {
@@ -335,10 +468,14 @@ class Simulation {
                                .priority = sequence.waiting.priority,
                                .order = sequence.waiting.order,
                                .reader = state.readers.size(),
+                               .replay_rows = sequence.replay,
                                .prompt_rows = sequence.prompt});
       state.readers.push_back({.token_room = sequence.token_room,
                                .token_capacity = kTokenCapacity});
-      if (sequence.prompt == 0 && sequence.token_room > 0) ++could_decode;
+      if (sequence.prompt == 0 && sequence.replay == 0 &&
+          sequence.token_room > 0) {
+        ++could_decode;
+      }
     }
     const StepDecision decision = DecideStep(state, limits_);
     int64_t decoded = 0;
@@ -346,11 +483,14 @@ class Simulation {
     for (const StepDecision::Slice& slice : decision.slices) {
       Sequence& sequence = running_.at(slice.id);
       ASSERT_GT(slice.num_rows, 0);
-      if (sequence.prompt > 0) {
+      const int64_t replayed = std::min(sequence.replay, slice.num_rows);
+      const int64_t rows = slice.num_rows - replayed;
+      sequence.replay -= replayed;
+      sequence.computed += rows;
+      if (sequence.prompt > 0 || replayed > 0) {
         prompt_rows += slice.num_rows;
-        sequence.prompt -= slice.num_rows;
-        ASSERT_GE(sequence.prompt, 0);
-        if (sequence.prompt > 0) continue;
+        sequence.prompt -= std::min(sequence.prompt, rows);
+        if (sequence.prompt > 0 || rows == 0) continue;
       } else {
         ++decoded;
       }
@@ -380,6 +520,7 @@ class Simulation {
   int64_t used_blocks_ = 0;
   uint64_t next_id_ = 1;
   int finished_ = 0;
+  int suspensions_ = 0;
 };
 
 TEST(SchedulerSimulationTest, EveryRequestEndsAndEveryPromiseHolds) {
@@ -389,6 +530,7 @@ TEST(SchedulerSimulationTest, EveryRequestEndsAndEveryPromiseHolds) {
     simulation.Run();
 
     EXPECT_GT(simulation.arrived(), 100);
+    EXPECT_GT(simulation.suspensions(), 10);
     EXPECT_TRUE(simulation.idle());
     EXPECT_EQ(simulation.finished(), simulation.arrived());
   }
