@@ -8,20 +8,11 @@
 #include "absl/log/check.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "server/batching/moving_mean.h"
 
 namespace headrace {
 
 namespace {
-
-// Weight of the newest sample in the moving means.
-constexpr double kNewSampleWeight = 0.2;
-// Steps with fewer rows say little about the time of a row.
-constexpr int64_t kMeasurableRows = 16;
-
-absl::Duration MovingMean(absl::Duration mean, absl::Duration sample) {
-  if (mean == absl::ZeroDuration()) return sample;
-  return mean + (sample - mean) * kNewSampleWeight;
-}
 
 int64_t RowsOf(const Batch& batch) {
   int64_t rows = 0;
@@ -265,12 +256,11 @@ bool Batcher::RunStep(absl::Time now) {
   const Batch batch = MakeBatch(decision);
   if (batch.slices.empty()) return look_again || !decision.overrun.empty();
 
+  const absl::Time started = options_.now();
   absl::StatusOr<StepResult> result = Compute(batch);
   const absl::Time done = options_.now();
   ++totals_.steps;
-  if (const int64_t rows = RowsOf(batch); rows >= kMeasurableRows) {
-    time_per_row_ = MovingMean(time_per_row_, (done - now) / rows);
-  }
+  costs_.Measure(RowsOf(batch), done - started);
   if (!result.ok()) {
     LOG(ERROR) << "the engine refused a batch: " << result.status();
     for (const SequenceSlice& slice : batch.slices) {
@@ -286,7 +276,7 @@ bool Batcher::RunStep(absl::Time now) {
 }
 
 StepDecision Batcher::Decide() const {
-  StepState state{.time_per_row = time_per_row_};
+  StepState state{.time_per_row = costs_.per_row()};
   TenantNumbers tenants(ledger_, state.accounts);
   for (const auto& [id, request] : active_) {
     const size_t reader = state.readers.size();

@@ -18,6 +18,7 @@
 #include "server/batching/active_request.h"
 #include "server/batching/batch_stats.h"
 #include "server/batching/scheduler.h"
+#include "server/batching/step_costs.h"
 #include "server/batching/tenant_ledger.h"
 #include "server/batching/unread_streams.h"
 
@@ -117,7 +118,7 @@ class Batcher {
   uint64_t next_sequence_ = 1;
   BatchStats totals_;
   absl::Duration mean_service_;
-  absl::Duration time_per_row_;  // moving mean over steps with prompt rows
+  StepCosts costs_;
   std::atomic<int64_t> step_started_nanos_{0};  // 0: between steps
 };
 

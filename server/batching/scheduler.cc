@@ -127,12 +127,14 @@ int64_t StepPlanner::Run(const RunningChoice& choice, int64_t rows,
 // Prompt rows that may ride beside decoding sequences.
 int64_t PromptRowsBesideDecode(const StepState& state,
                                const SchedulerLimits& limits) {
-  if (state.time_per_row <= absl::ZeroDuration()) return limits.max_batch_rows;
+  if (state.time_per_row <= absl::ZeroDuration()) {
+    return std::min(kMinPromptRows, limits.max_batch_rows);
+  }
   const double rows =
       absl::FDivDuration(limits.max_decode_stall, state.time_per_row);
-  return static_cast<int64_t>(
-      std::clamp(rows, static_cast<double>(kMinPromptRows),
-                 static_cast<double>(limits.max_batch_rows)));
+  return std::min(limits.max_batch_rows,
+                  static_cast<int64_t>(std::clamp(
+                      rows, static_cast<double>(kMinPromptRows), 1e9)));
 }
 
 // Whom to suspend so that `choice` gets the blocks and the place it lacks.

@@ -22,8 +22,13 @@
 //  - A full queue makes room: a tenant that holds at least two places more than
 //    the newcomer's gives up its newest, never one of a higher priority.
 //  - Every running sequence that has a token to feed is in every step, and the
-//    prompt rows beside it are few enough that the step stays within
-//    `max_decode_stall`.
+//    prompt rows beside it (rows computed again included) take no longer than
+//    `max_decode_stall` at the measured cost of a row, so the time between two
+//    tokens is at most that of the decode rows and `max_decode_stall`, however
+//    long the prompts are and however many. Two limits of that: 16 prompt rows
+//    are always allowed, and no more than those before a row was measured; and
+//    a jump in the cost of a row (to a prompt far deeper in its context) is
+//    known one step late, two when it more than doubles (StepCosts).
 //  - A sequence whose reader has no room for what the step would send is not
 //    run (or loses rows, or ends, as its policy says); others do not notice.
 #ifndef HEADRACE_SERVER_BATCHING_SCHEDULER_H_
@@ -45,7 +50,7 @@ namespace headrace {
 struct SchedulerLimits {
   int64_t max_batch_rows = 512;
   int64_t max_num_seqs = 64;  // <= max_batch_rows
-  // How long a step may take because of prompt rows while others decode.
+  // How long prompt rows may hold up the sequences that decode beside them.
   absl::Duration max_decode_stall = absl::Milliseconds(200);
   // Captured rows that may wait for all readers together. One request is
   // admitted whatever its ring takes.
@@ -159,7 +164,7 @@ struct StepState {
   std::vector<RunningChoice> running;
   std::vector<ReaderState> readers;
   std::vector<int64_t> accounts = {0};  // by tenant: what it was served
-  // Measured time of a prompt row in a mixed step; zero when unknown.
+  // Measured (StepCosts::per_row); zero when unknown.
   absl::Duration time_per_row;
 };
 
