@@ -59,6 +59,13 @@ struct SequenceSlice {
   SequenceId sequence;
   int64_t num_rows = 0;
   bool sample = true;
+  // Tokens that may come next, only with `sample` and after the last token so
+  // far: each adds a row to the step, and where the sequence's own sampler
+  // draws the same token, that row counts as if it had been stepped later. The
+  // result is the same in every bit with any drafts or none; rows of drafts
+  // that were not drawn are as if they had never been. Not in sequences whose
+  // CapturePlan::Averages().
+  std::vector<int32_t> drafts;
 };
 
 struct Batch {
@@ -75,8 +82,9 @@ struct SequenceResult {
   SequenceId sequence;
   // Not OK: this sequence alone is broken (non-finite logits at a position).
   absl::Status status;
-  // The new token; its `position` is where it will be fed.
-  std::optional<PositionLogprobs> sampled;
+  // The new token, and one more for each draft that was drawn, in order; a
+  // token's `position` is where it is fed. None after an end token.
+  std::vector<PositionLogprobs> sampled;
   std::vector<PositionLogprobs> prompt_logprobs;  // of this step's rows
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,6 +58,7 @@ int64_t MaxCachedRows(const SequenceOptions& options) {
 struct EngineImpl::LogitsRow {
   int32_t step_row;
   int64_t position;  // of the row
+  int32_t token;     // in the row
   OpenEntry* entry;
   size_t result;  // index in StepPlan::results
   bool sample;
@@ -80,6 +82,17 @@ EngineImpl::EngineImpl(Parts parts)
       hooks_(DescribeHooks(parts_.model.description)),
       candidates_(static_cast<size_t>(parts_.ops->team().num_threads())) {}
 
+absl::Status EngineImpl::CheckTokens(std::span<const int32_t> tokens) const {
+  const int64_t vocab_size = parts_.model.info.config.vocab_size;
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token id ", token, " is not in the vocabulary of ", vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status EngineImpl::CheckOptions(const SequenceOptions& options) const {
   const ModelConfig& config = parts_.model.info.config;
   const auto prompt_length = static_cast<int64_t>(options.prompt.size());
@@ -91,13 +104,7 @@ absl::Status EngineImpl::CheckOptions(const SequenceOptions& options) const {
         absl::StrCat("max_rows is ", options.max_rows,
                      ", less than the prompt's ", prompt_length));
   }
-  for (const int32_t token : options.prompt) {
-    if (token < 0 || token >= config.vocab_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token id ", token, " is not in the vocabulary of ",
-                       config.vocab_size));
-    }
-  }
+  RETURN_IF_ERROR(CheckTokens(options.prompt));
   if (options.rope.has_value() != config.rope.has_value()) {
     return absl::InvalidArgumentError(
         "a sequence has a rotary encoding exactly when its model has one");
@@ -181,7 +188,7 @@ absl::StatusOr<OpenedSequence> EngineImpl::OpenSequence(
   return opened;
 }
 
-void EngineImpl::MakeDerived(Sequence& sequence) {
+void EngineImpl::MakeDerived(Sequence& sequence) const {
   const ModelConfig& config = parts_.model.info.config;
   for (const DerivedSpec& spec : sequence.options().capture.derived) {
     sequence.derived().push_back(
@@ -213,14 +220,14 @@ void EngineImpl::CloseSequence(SequenceId id) {
 
 void EngineImpl::SuspendSequence(SequenceId id) {
   const auto found = open_.find(id);
-  if (found == open_.end() || !found->second->kv.has_value()) return;
-  parts_.kv_cache.Close(found->second->kv->id);
-  found->second->kv.reset();
+  if (found == open_.end() || found->second->suspended) return;
+  parts_.kv_cache.Close(found->second->kv.id);
+  found->second->suspended = true;
 }
 
 absl::StatusOr<OpenedSequence> EngineImpl::ResumeSequence(SequenceId id) {
   const auto found = open_.find(id);
-  if (found == open_.end() || found->second->kv.has_value()) {
+  if (found == open_.end() || !found->second->suspended) {
     return absl::InvalidArgumentError(
         absl::StrCat("sequence ", IdOf(id), " is not suspended"));
   }
@@ -233,6 +240,7 @@ absl::StatusOr<OpenedSequence> EngineImpl::ResumeSequence(SequenceId id) {
   const OpenedSequence opened{.cached_rows = kv.cached_rows};
   sequence.Rewind(kv.cached_rows);
   found->second->kv = std::move(kv);
+  found->second->suspended = false;
   return opened;
 }
 
@@ -261,7 +269,7 @@ absl::StatusOr<EngineImpl::StepPlan> EngineImpl::PlanStep(const Batch& batch) {
       return absl::InvalidArgumentError(
           absl::StrCat("sequence ", IdOf(slice.sequence), " is not open"));
     }
-    if (!found->second->kv.has_value()) {
+    if (found->second->suspended) {
       return absl::InvalidArgumentError(
           absl::StrCat("sequence ", IdOf(slice.sequence), " is suspended"));
     }
@@ -271,6 +279,7 @@ absl::StatusOr<EngineImpl::StepPlan> EngineImpl::PlanStep(const Batch& batch) {
           "sequence ", IdOf(slice.sequence), " has ", left,
           " rows to compute; the slice asks for ", slice.num_rows));
     }
+    RETURN_IF_ERROR(CheckDrafts(slice, found->second->sequence));
     AddSlice(slice, *found->second, plan);
   }
   const auto num_rows = static_cast<int64_t>(plan.tokens.size());
@@ -282,20 +291,45 @@ absl::StatusOr<EngineImpl::StepPlan> EngineImpl::PlanStep(const Batch& batch) {
   return plan;
 }
 
+absl::Status EngineImpl::CheckDrafts(const SequenceSlice& slice,
+                                     const Sequence& sequence) const {
+  if (slice.drafts.empty()) return absl::OkStatus();
+  const auto drafts = static_cast<int64_t>(slice.drafts.size());
+  if (sequence.options().capture.Averages()) {
+    return absl::InvalidArgumentError("a sequence with means takes no drafts");
+  }
+  if (!slice.sample || slice.num_rows != sequence.rows_left() ||
+      sequence.next_row() + slice.num_rows + drafts >
+          sequence.options().max_rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sequence ", IdOf(slice.sequence), " cannot take ", drafts,
+        " drafts: they follow the last token, where one is sampled, within "
+        "max_rows of ",
+        sequence.options().max_rows));
+  }
+  return CheckTokens(slice.drafts);
+}
+
 void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
                           StepPlan& plan) {
   Sequence& sequence = entry.sequence;
   const auto first_row = static_cast<int64_t>(plan.tokens.size());
   const int64_t first_position = sequence.next_row();
-  const std::span<const int32_t> tokens = sequence.tokens().subspan(
+  const auto num_drafts = static_cast<int64_t>(slice.drafts.size());
+  const int64_t num_rows = slice.num_rows + num_drafts;
+  const std::span<const int32_t> known = sequence.tokens().subspan(
       static_cast<size_t>(first_position), static_cast<size_t>(slice.num_rows));
-  plan.tokens.insert(plan.tokens.end(), tokens.begin(), tokens.end());
+  plan.tokens.insert(plan.tokens.end(), known.begin(), known.end());
+  plan.tokens.insert(plan.tokens.end(), slice.drafts.begin(),
+                     slice.drafts.end());
+  const std::span<const int32_t> tokens =
+      std::span(plan.tokens).subspan(static_cast<size_t>(first_row));
   plan.entries.push_back(&entry);
   plan.sequences.push_back(
       {.first_row = first_row,
-       .num_rows = slice.num_rows,
+       .num_rows = num_rows,
        .first_position = first_position,
-       .block_table = entry.kv->block_table,
+       .block_table = entry.kv.block_table,
        .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
   plan.recorder.AddSlice({.plan = &sequence.options().capture,
                           .sink = sequence.options().capture_sink,
@@ -306,18 +340,20 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
                           .first_row = first_row,
                           .first_position = first_position,
                           .reported_rows = sequence.reported_rows(),
+                          .draft_rows = num_drafts,
                           .prompt_length = sequence.prompt_length(),
                           .tokens = tokens});
   const auto last_position = static_cast<int64_t>(sequence.tokens().size()) - 1;
-  for (int64_t i = 0; i < slice.num_rows; ++i) {
+  for (int64_t i = 0; i < num_rows; ++i) {
     const int64_t position = first_position + i;
-    const bool sample = slice.sample && position == last_position;
+    const bool sample = slice.sample && position >= last_position;
     const bool prompt_logprobs = sequence.options().logprobs.prompt &&
                                  position >= sequence.reported_rows() &&
                                  position + 1 < sequence.prompt_length();
     if (!sample && !prompt_logprobs) continue;
     plan.logits_rows.push_back({.step_row = static_cast<int32_t>(first_row + i),
                                 .position = position,
+                                .token = tokens[static_cast<size_t>(i)],
                                 .entry = &entry,
                                 .result = plan.results.sequences.size(),
                                 .sample = sample,
@@ -325,7 +361,7 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
   }
   plan.results.sequences.push_back({.sequence = slice.sequence,
                                     .status = absl::OkStatus(),
-                                    .sampled = std::nullopt,
+                                    .sampled = {},
                                     .prompt_logprobs = {}});
 }
 
@@ -333,6 +369,14 @@ void EngineImpl::UseLogits(const LogitsRow& row, std::span<const float> logits,
                            Candidates& scratch, SequenceResult& result) {
   Sequence& sequence = row.entry->sequence;
   const LogprobsOptions& logprobs = sequence.options().logprobs;
+  // Of a draft that was not drawn: what came before is something else.
+  if (row.sample && !result.sampled.empty() &&
+      (sequence.ended() ||
+       row.position + 1 != static_cast<int64_t>(sequence.tokens().size()) ||
+       row.token != sequence.tokens().back())) {
+    return;
+  }
+  if (!result.status.ok()) return;
   if (!AllFinite(logits)) {
     result.status = NotFinite(row.position, sequence.options());
     return;
@@ -351,14 +395,15 @@ void EngineImpl::UseLogits(const LogitsRow& row, std::span<const float> logits,
     return;
   }
   if (logprobs.enabled) {
-    result.sampled =
-        ComputeLogprobs(logits, row.position + 1, *token, logprobs);
+    result.sampled.push_back(
+        ComputeLogprobs(logits, row.position + 1, *token, logprobs));
   } else {
-    result.sampled = PositionLogprobs{.position = row.position + 1,
-                                      .token = {.token = *token},
-                                      .top = {},
-                                      .of_token_ids = {}};
+    result.sampled.push_back({.position = row.position + 1,
+                              .token = {.token = *token},
+                              .top = {},
+                              .of_token_ids = {}});
   }
+  sequence.Append(*token);
 }
 
 void EngineImpl::ComputeLogits(StepPlan& plan) {
@@ -422,12 +467,13 @@ absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
   ComputeLogits(plan);
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     OpenEntry& entry = *plan.entries[i];
-    const SequenceResult& result = plan.results.sequences[i];
-    entry.sequence.Advance(plan.sequences[i].num_rows);
-    parts_.kv_cache.MarkComputed(entry.kv->id, entry.sequence.next_row());
-    if (result.sampled.has_value()) {
-      entry.sequence.Append(result.sampled->token.token);
-    }
+    const int64_t drafts = static_cast<int64_t>(batch.slices[i].drafts.size());
+    const int64_t drawn =
+        std::max<int64_t>(0, std::ssize(plan.results.sequences[i].sampled) - 1);
+    const int64_t rows = plan.sequences[i].num_rows - drafts + drawn;
+    if (drafts > 0) plan.recorder.Settle(plan.sequences[i].first_row, rows);
+    entry.sequence.Advance(rows);
+    parts_.kv_cache.MarkComputed(entry.kv.id, entry.sequence.next_row());
   }
   return std::move(plan.results);
 }

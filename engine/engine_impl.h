@@ -3,7 +3,6 @@
 #define HEADRACE_ENGINE_ENGINE_IMPL_H_
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,11 +53,15 @@ class EngineImpl final : public Engine {
  private:
   struct OpenEntry {
     Sequence sequence;
-    std::optional<KvSequence> kv;  // nullopt: suspended
+    KvSequence kv;
+    bool suspended = false;  // `kv` is closed
   };
   // One step, laid out.
   struct StepPlan;
 
+  absl::Status CheckTokens(std::span<const int32_t> tokens) const;
+  absl::Status CheckDrafts(const SequenceSlice& slice,
+                           const Sequence& sequence) const;
   absl::Status CheckOptions(const SequenceOptions& options) const;
   absl::Status CheckInterventions(
       std::span<const Intervention> interventions) const;
@@ -67,7 +70,7 @@ class EngineImpl final : public Engine {
   absl::StatusOr<KvSequence> ReserveBlocks(const SequenceOptions& options,
                                            std::span<const int32_t> tokens,
                                            int64_t max_cached_rows);
-  void MakeDerived(Sequence& sequence);
+  void MakeDerived(Sequence& sequence) const;
   absl::StatusOr<StepPlan> PlanStep(const Batch& batch);
   void AddSlice(const SequenceSlice& slice, OpenEntry& entry, StepPlan& plan);
   // Logits of the rows that are sampled, scored or captured.

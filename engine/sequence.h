@@ -51,6 +51,12 @@ class Sequence {
     next_row_ = num_rows;
     reported_rows_ = std::max(reported_rows_, num_rows);
   }
+  // Whether the token that was sampled last ends the sequence.
+  bool ended() const {
+    const std::vector<int32_t>& ids = options_.end_token_ids;
+    return sampler_.num_generated() > options_.min_tokens &&
+           std::find(ids.begin(), ids.end(), tokens_.back()) != ids.end();
+  }
   // Takes the token that was sampled.
   void Append(int32_t token) {
     tokens_.push_back(token);

@@ -85,6 +85,11 @@ ABSL_FLAG(absl::Duration, max_decode_stall, Defaults().max_decode_stall,
 ABSL_FLAG(bool, preemption, Defaults().preemption,
           "Suspend running sequences when a request of a higher priority lacks "
           "KV blocks or a place; they go on later, bit for bit.");
+ABSL_FLAG(
+    int64_t, speculative_ngram, Defaults().speculative_ngram,
+    "Tokens guessed per step from what the prompt and the answer have had "
+    "before, and computed together where that is faster; the answer is the "
+    "same in every bit. 0: none.");
 ABSL_FLAG(int64_t, max_capture_bytes, Defaults().max_capture_bytes,
           "Captured rows that may wait for one request's reader.");
 ABSL_FLAG(int64_t, max_vector_bytes, Defaults().max_vector_bytes,
@@ -167,6 +172,7 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.max_num_seqs = absl::GetFlag(FLAGS_max_num_seqs);
   options.max_queue = absl::GetFlag(FLAGS_max_queue);
+  options.speculative_ngram = absl::GetFlag(FLAGS_speculative_ngram);
   options.preemption = absl::GetFlag(FLAGS_preemption);
   options.max_decode_stall = absl::GetFlag(FLAGS_max_decode_stall);
   options.max_capture_bytes = absl::GetFlag(FLAGS_max_capture_bytes);

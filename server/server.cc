@@ -111,6 +111,9 @@ absl::Status CheckDuration(const char* name, absl::Duration value,
                    "; is ", absl::FormatDuration(value)));
 }
 
+// What StepCosts tells apart beside kMaxDraftingSequences.
+constexpr int64_t kMaxSpeculativeNgram = 16;
+
 absl::Status CheckOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckAddresses(options.listen));
   RETURN_IF_ERROR(CheckAtLeastOne("max_num_seqs", options.max_num_seqs));
@@ -123,6 +126,12 @@ absl::Status CheckOptions(const ServerOptions& options) {
   }
   RETURN_IF_ERROR(
       CheckDuration("max_vector_ttl", options.max_vector_ttl, false));
+  if (options.speculative_ngram < 0 ||
+      options.speculative_ngram > kMaxSpeculativeNgram) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("speculative_ngram: must be from 0 to ",
+                     kMaxSpeculativeNgram, "; is ", options.speculative_ngram));
+  }
   RETURN_IF_ERROR(
       CheckDuration("max_decode_stall", options.max_decode_stall, true));
   RETURN_IF_ERROR(
@@ -214,6 +223,7 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
                              .max_ring_bytes =
                                  RingMemoryBytes(options_.max_capture_bytes),
                              .preemption = options_.preemption},
+                  .max_drafts = options_.speculative_ngram,
                   .max_reader_stall = options_.max_reader_stall,
                   .on_request_done =
                       [this](const RequestRecord& record) {

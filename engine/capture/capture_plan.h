@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_CAPTURE_CAPTURE_PLAN_H_
 #define HEADRACE_ENGINE_CAPTURE_CAPTURE_PLAN_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -66,6 +67,14 @@ struct CapturePlan {
 
   bool empty() const { return hooks.empty() && derived.empty() && !checks; }
   bool Wants(HookPoint hook, int32_t layer) const;
+  // Whether a quantity adds up rows of many steps: a guessed row could not be
+  // taken back out.
+  bool Averages() const {
+    return std::any_of(derived.begin(), derived.end(),
+                       [](const DerivedSpec& spec) {
+                         return spec.kind == DerivedKind::kMean;
+                       });
+  }
 };
 
 // One row on its way out, of a hook or of a quantity derived from it. Spans

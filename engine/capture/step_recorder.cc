@@ -25,6 +25,9 @@ void StepRecorder::AddSlice(const RecordedSlice& slice) {
   if (slice.plan->empty() && slice.interventions.empty()) return;
   Slice entry{.slice = slice, .rows = {}, .edited = {}};
   entry.edited.resize(slice.interventions.size());
+  entry.first_draft = static_cast<int32_t>(
+      slice.first_row + static_cast<int64_t>(slice.tokens.size()) -
+      slice.draft_rows);
   bool edits = false;
   for (size_t i = 0; i < slice.tokens.size(); ++i) {
     const int64_t position = slice.first_position + static_cast<int64_t>(i);
@@ -48,7 +51,8 @@ void StepRecorder::AddSlice(const RecordedSlice& slice) {
                           .phase = position < slice.prompt_length
                                        ? Phase::kPrompt
                                        : Phase::kGenerated,
-                          .check = {}});
+                          .check = {},
+                          .draft_checks = {}});
   }
   if (edits || !entry.rows.empty()) slices_.push_back(std::move(entry));
 }
@@ -95,7 +99,8 @@ void StepRecorder::Check(Slice& slice, const HookRows& rows) const {
     const int64_t index = IndexOf(rows, row.step_row);
     if (index < 0) continue;
     row.check.OnRow(rows.hook, rows.layer, rows.row(index), last_layer_,
-                    *slice.slice.checks);
+                    row.step_row < slice.first_draft ? *slice.slice.checks
+                                                     : row.draft_checks);
   }
 }
 
@@ -115,7 +120,11 @@ bool StepRecorder::Edit(Slice& slice, const HookRows& rows) {
         continue;
       }
       Apply(intervention, vector, row);
-      if (slice.IsNew(step_row)) ++slice.slice.applied[k];
+      if (step_row >= slice.first_draft) {
+        slice.kept_edits.push_back({step_row, k});
+      } else if (slice.IsNew(step_row)) {
+        ++slice.slice.applied[k];
+      }
       edited = true;
     }
   }
@@ -130,7 +139,41 @@ void StepRecorder::Recheck(Slice& slice, const HookRows& rows) {
   }
 }
 
-void StepRecorder::Deliver(const Slice& slice, const HookRows& rows) {
+void StepRecorder::HandOver(Slice& slice, int32_t step_row,
+                            const CapturedRow& row) {
+  if (step_row < slice.first_draft) {
+    slice.slice.sink->OnRow(row);
+    return;
+  }
+  slice.kept_rows.push_back({.step_row = step_row,
+                             .row = row,
+                             .values = {row.values.begin(), row.values.end()},
+                             .ids = {row.ids.begin(), row.ids.end()}});
+}
+
+void StepRecorder::Settle(int64_t first_row, int64_t num_rows) {
+  const auto slice = std::find_if(
+      slices_.begin(), slices_.end(),
+      [&](const Slice& s) { return s.slice.first_row == first_row; });
+  if (slice == slices_.end()) return;
+  const int64_t end = first_row + num_rows;
+  for (KeptRow& kept : slice->kept_rows) {
+    if (kept.step_row >= end) continue;
+    kept.row.values = kept.values;
+    kept.row.ids = kept.ids;
+    slice->slice.sink->OnRow(kept.row);
+  }
+  for (const KeptEdit& edit : slice->kept_edits) {
+    if (edit.step_row < end) ++slice->slice.applied[edit.intervention];
+  }
+  if (!slice->slice.plan->checks) return;
+  for (const SelectedRow& row : slice->rows) {
+    if (row.step_row < slice->first_draft || row.step_row >= end) continue;
+    slice->slice.checks->Merge(row.draft_checks);
+  }
+}
+
+void StepRecorder::Deliver(Slice& slice, const HookRows& rows) {
   if (slice.slice.sink == nullptr ||
       !slice.slice.plan->Wants(rows.hook, rows.layer)) {
     return;
@@ -138,17 +181,18 @@ void StepRecorder::Deliver(const Slice& slice, const HookRows& rows) {
   for (const SelectedRow& row : slice.rows) {
     const int64_t index = IndexOf(rows, row.step_row);
     if (index < 0) continue;
-    slice.slice.sink->OnRow({.hook = rows.hook,
-                             .layer = rows.layer,
-                             .phase = row.phase,
-                             .position = row.position,
-                             .token = row.token,
-                             .values = rows.row(index)});
+    HandOver(slice, row.step_row,
+             {.hook = rows.hook,
+              .layer = rows.layer,
+              .phase = row.phase,
+              .position = row.position,
+              .token = row.token,
+              .values = rows.row(index)});
   }
 }
 
 void StepRecorder::OnAttention(int32_t layer, const AttentionView& view) {
-  for (const Slice& slice : slices_) {
+  for (Slice& slice : slices_) {
     for (const HookSelection& selection : slice.slice.plan->hooks) {
       for (const LayerHead& at : selection.heads) {
         if (at.layer == layer) DeliverHead(slice, selection, at, view);
@@ -157,22 +201,22 @@ void StepRecorder::OnAttention(int32_t layer, const AttentionView& view) {
   }
 }
 
-void StepRecorder::DeliverHead(const Slice& slice,
-                               const HookSelection& selection, LayerHead at,
-                               const AttentionView& view) {
+void StepRecorder::DeliverHead(Slice& slice, const HookSelection& selection,
+                               LayerHead at, const AttentionView& view) {
   for (const SelectedRow& row : slice.rows) {
     const AttentionRow made = MakeAttentionRow(
         selection.hook, view, row.step_row, at.head, selection.top_keys);
-    slice.slice.sink->OnRow({.hook = selection.hook,
-                             .layer = at.layer,
-                             .head = at.head,
-                             .phase = row.phase,
-                             .position = row.position,
-                             .token = row.token,
-                             .values = made.values,
-                             .ids = made.key_positions,
-                             .key_start = made.key_start,
-                             .key_count = made.key_count});
+    HandOver(slice, row.step_row,
+             {.hook = selection.hook,
+              .layer = at.layer,
+              .head = at.head,
+              .phase = row.phase,
+              .position = row.position,
+              .token = row.token,
+              .values = made.values,
+              .ids = made.key_positions,
+              .key_start = made.key_start,
+              .key_count = made.key_count});
   }
 }
 
@@ -184,7 +228,7 @@ bool StepRecorder::Slice::Reads(HookPoint hook, int32_t layer) const {
                      });
 }
 
-void StepRecorder::Derive(const Slice& slice, const HookRows& rows) {
+void StepRecorder::Derive(Slice& slice, const HookRows& rows) {
   for (size_t k = 0; k < slice.slice.derived.size(); ++k) {
     DerivedQuantity& quantity = *slice.slice.derived[k];
     if (!quantity.Reads(rows.hook, rows.layer)) continue;
@@ -198,18 +242,19 @@ void StepRecorder::Derive(const Slice& slice, const HookRows& rows) {
                           .token = slice.rows[i].token,
                           .values = rows.row(index)});
     }
-    quantity.OnRows(
-        {rows.hook, rows.layer, selected}, [&](const DerivedRow& derived) {
-          const SelectedRow& row = slice.rows[derived.index];
-          slice.slice.sink->OnRow({.derived = static_cast<int32_t>(k),
-                                   .hook = derived.hook,
-                                   .layer = derived.layer,
-                                   .phase = row.phase,
-                                   .position = row.position,
-                                   .token = row.token,
-                                   .values = derived.values,
-                                   .ids = derived.ids});
-        });
+    quantity.OnRows({rows.hook, rows.layer, selected},
+                    [&](const DerivedRow& derived) {
+                      const SelectedRow& row = slice.rows[derived.index];
+                      HandOver(slice, row.step_row,
+                               {.derived = static_cast<int32_t>(k),
+                                .hook = derived.hook,
+                                .layer = derived.layer,
+                                .phase = row.phase,
+                                .position = row.position,
+                                .token = row.token,
+                                .values = derived.values,
+                                .ids = derived.ids});
+                    });
   }
 }
 

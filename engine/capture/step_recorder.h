@@ -32,8 +32,11 @@ struct RecordedSlice {
   // Rows at positions before this were handed over in an earlier step: they are
   // edited again, and neither handed over nor counted.
   int64_t reported_rows = 0;
+  // The last so many rows are of guessed tokens: what they give is kept until
+  // Settle() says how many were right.
+  int64_t draft_rows = 0;
   int64_t prompt_length;
-  std::span<const int32_t> tokens;
+  std::span<const int32_t> tokens;  // read by AddSlice() alone
 };
 
 // Owned by the batch loop; used for one step.
@@ -51,6 +54,10 @@ class StepRecorder final : public StepObserver {
   std::vector<int32_t> RowsWanting(
       std::initializer_list<HookPoint> hooks) const;
 
+  // Of the slice at `first_row`, `num_rows` rows hold; the drafts after them
+  // were never there. Called once for a slice with drafts, after all OnRows().
+  void Settle(int64_t first_row, int64_t num_rows);
+
   bool Wants(HookPoint hook, int32_t layer) const override;
   void OnRows(const HookRows& rows) override;
   void OnAttention(int32_t layer, const AttentionView& view) override;
@@ -62,11 +69,26 @@ class StepRecorder final : public StepObserver {
     int32_t token;
     Phase phase;
     RowCheck check;
+    CaptureChecks draft_checks;  // of a draft, until it is settled
+  };
+  // A row that a draft gave.
+  struct KeptRow {
+    int32_t step_row;
+    CapturedRow row;  // but for its spans
+    std::vector<float> values;
+    std::vector<int32_t> ids;
+  };
+  struct KeptEdit {
+    int32_t step_row;
+    size_t intervention;
   };
   struct Slice {
     RecordedSlice slice;
     std::vector<SelectedRow> rows;             // ascending
     std::vector<std::vector<int32_t>> edited;  // step rows, by intervention
+    int32_t first_draft = 0;                   // the first step row of a draft
+    std::vector<KeptRow> kept_rows;
+    std::vector<KeptEdit> kept_edits;
 
     bool IsNew(int32_t step_row) const {
       return slice.first_position + step_row - slice.first_row >=
@@ -79,10 +101,12 @@ class StepRecorder final : public StepObserver {
   void Check(Slice& slice, const HookRows& rows) const;
   static bool Edit(Slice& slice, const HookRows& rows);
   static void Recheck(Slice& slice, const HookRows& rows);
-  static void Deliver(const Slice& slice, const HookRows& rows);
-  static void DeliverHead(const Slice& slice, const HookSelection& selection,
+  static void Deliver(Slice& slice, const HookRows& rows);
+  static void DeliverHead(Slice& slice, const HookSelection& selection,
                           LayerHead at, const AttentionView& view);
-  static void Derive(const Slice& slice, const HookRows& rows);
+  static void Derive(Slice& slice, const HookRows& rows);
+  // To the sink, or to what is kept of a draft.
+  static void HandOver(Slice& slice, int32_t step_row, const CapturedRow& row);
 
   int32_t last_layer_;
   std::vector<Slice> slices_;

@@ -1,6 +1,7 @@
 #include "server/batching/active_request.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -109,6 +110,11 @@ RunningChoice ActiveRequest::ViewOf(const ActiveChoice& choice) const {
   } else if (!captured_rows_.empty()) {
     view.captures_token = sequence.capture.rows.Selects(
         choice.reported_rows, *choice.token, prompt_length());
+    view.captures_drafts = !sequence.capture.rows.generated.empty();
+  }
+  if (choice.lookup.has_value()) {
+    view.drafts = std::ssize(choice.drafts);
+    view.draft_acceptance = choice.lookup->acceptance();
   }
   return view;
 }
@@ -123,6 +129,29 @@ ReaderState ActiveRequest::ReaderView(
           .token_capacity = capacity.token_events,
           .ring_room = room.ring_bytes,
           .ring_capacity = capacity.ring_bytes};
+}
+
+void ActiveRequest::StartLookup(ActiveChoice& choice) const {
+  const SequenceOptions& sequence = request().sequence;
+  const bool watched =
+      !sequence.capture.empty() || !sequence.interventions.empty();
+  if (choice.lookup.has_value() || sequence.capture.Averages() ||
+      (watched && !request().stop.stop_strings.empty())) {
+    return;
+  }
+  choice.lookup.emplace(sequence.prompt);
+}
+
+void ActiveRequest::Guess(ActiveChoice& choice, int64_t max_drafts) const {
+  choice.drafts.clear();
+  if (!choice.lookup.has_value() || choice.feeds_last ||
+      choice.next_row + 1 != KnownRows(choice)) {
+    return;
+  }
+  // The token to be fed yields one more, and every draft another.
+  const int64_t tokens_left =
+      request().stop.max_tokens - choice.text.generated();
+  choice.drafts = choice.lookup->Guess(std::min(max_drafts, tokens_left - 1));
 }
 
 void ActiveRequest::OnAdmitted(absl::Time now, int64_t cached_rows,

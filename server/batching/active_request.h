@@ -13,6 +13,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "server/batching/batch_stats.h"
 #include "server/batching/event_stream.h"
+#include "server/batching/prompt_lookup.h"
 #include "server/batching/request.h"
 #include "server/batching/scheduler.h"
 #include "server/batching/stream_text.h"
@@ -71,6 +72,9 @@ struct ActiveChoice {
   bool feeds_last = false;       // has ended but for the row of `token`
   StreamText text;
   ChoiceSink sink;
+  // Guesses what comes next; nullopt: not in this choice.
+  std::optional<PromptLookup> lookup;
+  std::vector<int32_t> drafts;  // guessed to follow `token`
 };
 
 // What Submit() takes.
@@ -122,6 +126,12 @@ class ActiveRequest {
   RunningChoice ViewOf(const ActiveChoice& choice) const;
   // `on_read` is called when a paused reader takes something.
   ReaderState ReaderView(const std::function<void()>& on_read) const;
+
+  // Begins to guess, where guesses leave no trace: a choice that is watched row
+  // by row must not be computed past a stop string.
+  void StartLookup(ActiveChoice& choice) const;
+  // Guesses up to `max_drafts` tokens of a running choice.
+  void Guess(ActiveChoice& choice, int64_t max_drafts) const;
 
   void OnAdmitted(absl::Time now, int64_t cached_rows, ActiveChoice& choice);
   void OnPromptDone(absl::Time now);

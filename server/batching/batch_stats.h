@@ -27,6 +27,8 @@ struct BatchStats {
   int64_t generated_tokens = 0;
   int64_t captured_rows = 0;
   int64_t dropped_rows = 0;
+  int64_t drafted_tokens = 0;   // guessed and tried
+  int64_t accepted_tokens = 0;  // of them, those that came
   int64_t suspensions = 0;
   int64_t recomputed_rows = 0;    // after suspensions
   int64_t rejected_requests = 0;  // queue full or draining

@@ -1,6 +1,7 @@
 #include "server/batching/batcher.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,9 @@ namespace {
 
 int64_t RowsOf(const Batch& batch) {
   int64_t rows = 0;
-  for (const SequenceSlice& slice : batch.slices) rows += slice.num_rows;
+  for (const SequenceSlice& slice : batch.slices) {
+    rows += slice.num_rows + std::ssize(slice.drafts);
+  }
   return rows;
 }
 
@@ -205,6 +208,7 @@ void Batcher::Open(SequenceRef ref, absl::Time now) {
     return;
   }
   request->OnAdmitted(now, opened->cached_rows, *choice);
+  if (options_.max_drafts > 0) request->StartLookup(*choice);
   sequences_[choice->id] = ref;
 }
 
@@ -250,6 +254,7 @@ bool Batcher::Step(absl::Time now) {
 }
 
 bool Batcher::RunStep(absl::Time now) {
+  GuessTokens();
   const StepDecision decision = Decide();
   const bool look_again = NotePauses(decision, now);
   EndOverrun(decision, now);
@@ -275,8 +280,15 @@ bool Batcher::RunStep(absl::Time now) {
   return true;
 }
 
+void Batcher::GuessTokens() {
+  const bool few = std::ssize(sequences_) <= kMaxDraftingSequences;
+  for (const auto& [id, ref] : sequences_) {
+    ref.request->Guess(*ref.choice, few ? options_.max_drafts : 0);
+  }
+}
+
 StepDecision Batcher::Decide() const {
-  StepState state{.time_per_row = costs_.per_row()};
+  StepState state{.costs = costs_};
   TenantNumbers tenants(ledger_, state.accounts);
   for (const auto& [id, request] : active_) {
     const size_t reader = state.readers.size();
@@ -300,6 +312,7 @@ StepDecision Batcher::Decide() const {
 // look on, so that no room made in between is missed.
 bool Batcher::NotePauses(const StepDecision& decision, absl::Time now) {
   std::vector<ActiveRequest*> paused;
+  paused.reserve(decision.paused.size());
   for (const SequenceId id : decision.paused) {
     paused.push_back(sequences_.at(id).request);
   }
@@ -334,10 +347,16 @@ Batch Batcher::MakeBatch(const StepDecision& decision) {
     if (found == sequences_.end()) continue;  // ended by an overrun just now
     const auto [request, choice] = found->second;
     choice->sink.set_dropping(slice.drop_rows);
-    batch.slices.push_back({.sequence = slice.id,
-                            .num_rows = slice.num_rows,
-                            .sample = !choice->feeds_last &&
-                                      request->request().stop.max_tokens > 0});
+    SequenceSlice& added = batch.slices.emplace_back(SequenceSlice{
+        .sequence = slice.id,
+        .num_rows = slice.num_rows,
+        .sample =
+            !choice->feeds_last && request->request().stop.max_tokens > 0});
+    if (!choice->drafts.empty()) {
+      added.num_rows = 1;
+      added.drafts.assign(choice->drafts.begin(),
+                          choice->drafts.begin() + slice.num_rows - 1);
+    }
   }
   return batch;
 }
@@ -366,16 +385,19 @@ void Batcher::Distribute(const Batch& batch, StepResult result,
 void Batcher::TakeResult(const SequenceSlice& slice, SequenceResult result,
                          absl::Time now) {
   const SequenceRef ref = sequences_.at(slice.sequence);
+  const int64_t accepted = std::max<int64_t>(0, std::ssize(result.sampled) - 1);
+  CountDrafts(*ref.choice, std::ssize(slice.drafts), accepted);
   if (!result.status.ok()) {
+    TakeTokens(ref, std::move(result.sampled), now);
     Fail(*ref.request, std::move(result.status), now);
     return;
   }
   const int64_t reported = ref.choice->reported_rows;
   const bool was_prompt = reported < ref.request->prompt_length();
-  ref.choice->next_row += slice.num_rows;
+  ref.choice->next_row += slice.num_rows + accepted;
   ref.choice->reported_rows = std::max(reported, ref.choice->next_row);
   const int64_t new_rows = ref.choice->reported_rows - reported;
-  totals_.recomputed_rows += slice.num_rows - new_rows;
+  totals_.recomputed_rows += slice.num_rows + accepted - new_rows;
   ledger_.Charge(ref.request->request().tenant, was_prompt
                                                     ? ServiceCost(new_rows, 0)
                                                     : ServiceCost(0, new_rows));
@@ -385,13 +407,37 @@ void Batcher::TakeResult(const SequenceSlice& slice, SequenceResult result,
   if (was_prompt) totals_.prompt_tokens_computed += new_rows;
   if (ref.choice->next_row < ref.request->KnownRows(*ref.choice)) return;
   ref.request->OnPromptDone(now);
-  if (result.sampled.has_value()) {
-    TakeSampled(ref, *std::move(result.sampled), now);
+  if (!result.sampled.empty()) {
+    TakeTokens(ref, std::move(result.sampled), now);
     return;
   }
   // The prompt is all that was asked for, or the last token has been fed.
   ref.choice->text.Finish(FinishReason::kMaxTokens);
   EndChoice(ref, now);
+}
+
+void Batcher::CountDrafts(ActiveChoice& choice, int64_t drafted,
+                          int64_t accepted) {
+  if (choice.drafts.empty() || !choice.lookup.has_value()) return;
+  totals_.drafted_tokens += drafted;
+  totals_.accepted_tokens += accepted;
+  if (drafted > 0) {
+    choice.lookup->OnOutcome(drafted, accepted);
+  } else {
+    choice.lookup->OnUntried();
+  }
+}
+
+void Batcher::TakeTokens(SequenceRef ref, std::vector<PositionLogprobs> sampled,
+                         absl::Time now) {
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    TakeSampled(ref, std::move(sampled[i]), now);
+    if (!ref.choice->text.finished()) continue;
+    // What was drawn past a stop string is as if it had never been; the row of
+    // the last token is among those that were computed.
+    if (i + 1 < sampled.size()) EndChoice(ref, now);
+    return;
+  }
 }
 
 void Batcher::TakeSampled(SequenceRef ref, PositionLogprobs sampled,
@@ -404,6 +450,7 @@ void Batcher::TakeSampled(SequenceRef ref, PositionLogprobs sampled,
   if (request.sequence.logprobs.enabled) event.logprobs = std::move(sampled);
   ref.request->stream().Push(std::move(event));
   ref.choice->token = token;
+  if (ref.choice->lookup.has_value()) ref.choice->lookup->Add(token);
   if (!ref.choice->text.finished()) return;
   if (request.delivery.feed_last_token) {
     ref.choice->feeds_last = true;

@@ -28,6 +28,8 @@ enum class RequestId : uint64_t {};
 
 struct BatcherOptions {
   SchedulerLimits limits;
+  // Tokens that prompt lookup may guess per sequence and step; 0: none.
+  int64_t max_drafts = 0;
   // How long a reader may hold up requests that wait for what it occupies.
   absl::Duration max_reader_stall = absl::Seconds(60);
   std::function<absl::Time()> now = absl::Now;
@@ -92,6 +94,7 @@ class Batcher {
   void RemoveEnded();
 
   bool RunStep(absl::Time now);
+  void GuessTokens();
   StepDecision Decide() const;
   bool NotePauses(const StepDecision& decision, absl::Time now);
   void EndOverrun(const StepDecision& decision, absl::Time now);
@@ -100,7 +103,10 @@ class Batcher {
   void Distribute(const Batch& batch, StepResult result, absl::Time now);
   void TakeResult(const SequenceSlice& slice, SequenceResult result,
                   absl::Time now);
+  void TakeTokens(SequenceRef ref, std::vector<PositionLogprobs> sampled,
+                  absl::Time now);
   void TakeSampled(SequenceRef ref, PositionLogprobs sampled, absl::Time now);
+  void CountDrafts(ActiveChoice& choice, int64_t drafted, int64_t accepted);
 
   void EndChoice(SequenceRef ref, absl::Time now);
   void Fail(ActiveRequest& request, absl::Status status, absl::Time now);

@@ -1,6 +1,7 @@
 #include "server/batching/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -30,7 +31,9 @@ Demand DemandOf(const RunningChoice& choice, int64_t num_rows) {
   const int64_t rows = num_rows - choice.replay_rows;
   if (rows <= 0) return {};
   if (choice.prompt_rows == 0) {
-    return {1, choice.captures_token ? choice.ring_cost : 0};
+    const int64_t captured = (choice.captures_token ? 1 : 0) +
+                             (choice.captures_drafts ? rows - 1 : 0);
+    return {rows, captured * choice.ring_cost};
   }
   // The row that ends the prompt also yields the first token.
   const int64_t sampled = rows == choice.prompt_rows ? 1 : 0;
@@ -127,15 +130,60 @@ int64_t StepPlanner::Run(const RunningChoice& choice, int64_t rows,
 // Prompt rows that may ride beside decoding sequences.
 int64_t PromptRowsBesideDecode(const StepState& state,
                                const SchedulerLimits& limits) {
-  if (state.time_per_row <= absl::ZeroDuration()) {
+  const absl::Duration time_per_row = state.costs.per_row();
+  if (time_per_row <= absl::ZeroDuration()) {
     return std::min(kMinPromptRows, limits.max_batch_rows);
   }
-  const double rows =
-      absl::FDivDuration(limits.max_decode_stall, state.time_per_row);
+  const double rows = absl::FDivDuration(limits.max_decode_stall, time_per_row);
   return std::min(limits.max_batch_rows,
                   static_cast<int64_t>(std::clamp(
                       rows, static_cast<double>(kMinPromptRows), 1e9)));
 }
+
+// Chooses drafts for the sequences of a step that only decodes.
+class DraftPlanner {
+ public:
+  DraftPlanner(const StepCosts& costs, int64_t decoding)
+      : costs_(costs),
+        rows_(decoding),
+        tokens_(static_cast<double>(decoding)) {}
+
+  // How many of the choice's drafts ride along.
+  int64_t Take(const RunningChoice& choice) {
+    const double step = Seconds(rows_);
+    if (choice.drafts == 0 || step <= 0) return 0;
+    double best_rate = kWorthwhile * tokens_ / step;
+    int64_t best = 0;
+    double best_tokens = 0;
+    double come = 1;
+    double tokens = tokens_;
+    for (int64_t drafts = 1; drafts <= choice.drafts; ++drafts) {
+      come *= choice.draft_acceptance;
+      tokens += come;
+      const double rate = tokens / Seconds(rows_ + drafts);
+      if (rate <= best_rate) continue;
+      best_rate = rate;
+      best = drafts;
+      best_tokens = tokens;
+    }
+    if (best > 0) {
+      rows_ += best;
+      tokens_ = best_tokens;
+    }
+    return best;
+  }
+
+ private:
+  static constexpr double kWorthwhile = 1.05;
+
+  double Seconds(int64_t rows) const {
+    return absl::ToDoubleSeconds(costs_.OfStep(rows));
+  }
+
+  const StepCosts& costs_;
+  int64_t rows_;
+  double tokens_;
+};
 
 // Whom to suspend so that `choice` gets the blocks and the place it lacks.
 std::vector<SequenceId> DecideSuspension(
@@ -229,10 +277,22 @@ StepDecision DecideStep(const StepState& state, const SchedulerLimits& limits) {
   StepPlanner planner(state.readers);
   int64_t budget = limits.max_batch_rows;
 
+  const int64_t num_decoding =
+      std::count_if(running.begin(), running.end(), Decodes);
+  const bool may_draft = num_decoding == std::ssize(running) &&
+                         num_decoding <= kMaxDraftingSequences;
+  DraftPlanner drafts(state.costs, num_decoding);
   int64_t decoding = 0;
+  int64_t to_come = num_decoding;  // each of them has a row in the budget
   for (const RunningChoice& choice : running) {
     if (!Decodes(choice)) continue;
-    if (budget > decoding) decoding += planner.Plan(choice, 1);
+    --to_come;
+    if (budget <= decoding) continue;
+    int64_t rows = 1;
+    if (may_draft && decoding + to_come + 1 + choice.drafts <= budget) {
+      rows += drafts.Take(choice);
+    }
+    decoding += planner.Plan(choice, rows);
   }
   budget -= decoding;
   if (decoding > 0) {

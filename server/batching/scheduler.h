@@ -29,6 +29,9 @@
 //    are always allowed, and no more than those before a row was measured; and
 //    a jump in the cost of a row (to a prompt far deeper in its context) is
 //    known one step late, two when it more than doubles (StepCosts).
+//  - Drafts ride along while few sequences decode, none waits for its prompt,
+//    and the tokens they are likely to yield are worth the time that their rows
+//    are known to take: the step's tokens per second must rise by a twentieth.
 //  - A sequence whose reader has no room for what the step would send is not
 //    run (or loses rows, or ends, as its policy says); others do not notice.
 #ifndef HEADRACE_SERVER_BATCHING_SCHEDULER_H_
@@ -44,6 +47,7 @@
 #include "absl/time/time.h"
 #include "engine/batch.h"
 #include "server/batching/capture_layout.h"
+#include "server/batching/step_costs.h"
 
 namespace headrace {
 
@@ -156,22 +160,30 @@ struct RunningChoice {
   // prompt rows. Size prompt_rows + 1, or empty when none is.
   std::span<const int32_t> captured_rows;
   bool captures_token = false;  // the row of the token to be fed
+  // Tokens guessed to follow the one to be fed, and the probability that a
+  // guess comes when those before it did. Each may be captured when
+  // `captures_drafts`.
+  int64_t drafts = 0;
+  double draft_acceptance = 0;
+  bool captures_drafts = false;
   // Prompt rows send an event each (their log probabilities).
   bool prompt_events = false;
 };
+
+// Drafts ride in steps of so many sequences at the most.
+inline constexpr int64_t kMaxDraftingSequences = 8;
 
 struct StepState {
   std::vector<RunningChoice> running;
   std::vector<ReaderState> readers;
   std::vector<int64_t> accounts = {0};  // by tenant: what it was served
-  // Measured (StepCosts::per_row); zero when unknown.
-  absl::Duration time_per_row;
+  StepCosts costs;                      // measured
 };
 
 struct StepDecision {
   struct Slice {
     SequenceId id{};
-    int64_t num_rows = 0;
+    int64_t num_rows = 0;    // of a choice that decodes: all but one are drafts
     bool drop_rows = false;  // leave this step's captured rows out
   };
   std::vector<Slice> slices;

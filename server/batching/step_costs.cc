@@ -24,26 +24,24 @@ void StepCosts::Measure(int64_t rows, absl::Duration time) {
                    ? MovingMean(per_row_, sample)
                    : std::min(sample, per_row_ * kMaxRise);
   }
-  if (rows <= static_cast<int64_t>(kFewRows)) {
-    absl::Duration& mean = few_[static_cast<size_t>(rows)];
-    mean = MovingMean(mean, time);
-  }
+  ++steps_;
+  if (rows > kFewRows) return;
+  const bool known = Known(rows);
+  Entry& entry = few_[static_cast<size_t>(rows)];
+  entry = {.mean = known ? MovingMean(entry.mean, time) : time, .step = steps_};
 }
 
 absl::Duration StepCosts::OfStep(int64_t rows) const {
-  if (rows <= 0) return absl::ZeroDuration();
-  const size_t wanted = std::min(static_cast<size_t>(rows), kFewRows);
-  size_t below = wanted;
-  while (below > 0 && few_[below] == absl::ZeroDuration()) --below;
-  if (below == 0) return absl::ZeroDuration();
-  size_t above = wanted;
-  while (above <= kFewRows && few_[above] == absl::ZeroDuration()) ++above;
-  if (above > kFewRows || static_cast<int64_t>(below) == rows) {
-    return few_[below] + per_row_ * (rows - static_cast<int64_t>(below));
-  }
+  int64_t below = std::min(rows, kFewRows);
+  while (below > 0 && !Known(below)) --below;
+  if (below <= 0) return absl::ZeroDuration();
+  int64_t above = rows;
+  while (above <= kFewRows && !Known(above)) ++above;
+  if (above > kFewRows) return Mean(below) + per_row_ * (rows - below);
+  if (above == below) return Mean(below);
   const double share =
-      static_cast<double>(wanted - below) / static_cast<double>(above - below);
-  return few_[below] + (few_[above] - few_[below]) * share;
+      static_cast<double>(rows - below) / static_cast<double>(above - below);
+  return Mean(below) + (Mean(above) - Mean(below)) * share;
 }
 
 }  // namespace headrace

@@ -23,14 +23,29 @@ class StepCosts {
   // stall is against.
   absl::Duration per_row() const { return per_row_; }
   // A step of a few rows: measured, or between its measured neighbours, or
-  // beyond them at per_row() a row; zero when nothing near was measured.
+  // beyond them at per_row() a row; zero when no fewer rows were measured. What
+  // was measured long ago is forgotten: context grows, machines change.
   absl::Duration OfStep(int64_t rows) const;
 
  private:
-  static constexpr size_t kFewRows = 32;
+  static constexpr int64_t kFewRows = 32;
+  static constexpr int64_t kForgottenAfter = 1000;  // steps
 
-  std::array<absl::Duration, kFewRows + 1> few_{};  // by rows; zero: unknown
+  struct Entry {
+    absl::Duration mean;
+    int64_t step = 0;  // when it was measured; 0: never
+  };
+  bool Known(int64_t rows) const {
+    const Entry& entry = few_[static_cast<size_t>(rows)];
+    return entry.step > 0 && steps_ - entry.step < kForgottenAfter;
+  }
+  absl::Duration Mean(int64_t rows) const {
+    return few_[static_cast<size_t>(rows)].mean;
+  }
+
+  std::array<Entry, kFewRows + 1> few_{};  // by rows
   absl::Duration per_row_;
+  int64_t steps_ = 0;
 };
 
 }  // namespace headrace

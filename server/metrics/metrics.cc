@@ -89,6 +89,14 @@ const SnapshotMetric kSnapshot[] = {
      [](const BatchStats& s) {
        return static_cast<double>(s.kv_cache.prefix_hits);
      }},
+    {"headrace_drafted_tokens_total", "Tokens guessed by prompt lookup.",
+     MetricType::Counter,
+     [](const BatchStats& s) { return static_cast<double>(s.drafted_tokens); }},
+    {"headrace_accepted_tokens_total", "Guessed tokens that came.",
+     MetricType::Counter,
+     [](const BatchStats& s) {
+       return static_cast<double>(s.accepted_tokens);
+     }},
     {"headrace_suspensions_total",
      "Sequences suspended for one of a higher priority.", MetricType::Counter,
      [](const BatchStats& s) { return static_cast<double>(s.suspensions); }},

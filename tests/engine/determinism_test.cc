@@ -1,7 +1,10 @@
 // The promise: a row's bits do not depend on the batch it is in, on how its
 // prompt was chunked, on the prefix cache, on threads, or on being watched.
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -44,7 +47,7 @@ class DeterminismTest : public ::testing::TestWithParam<Numerics> {
     return test;
   }
 
-  std::vector<TestSequence> MixToSuspend(const Engine& engine) const;
+  std::vector<TestSequence> HardMix(const Engine& engine) const;
 
   std::string WriteModel() const {
     TinyModelOptions options;
@@ -77,6 +80,26 @@ void ExpectSameBits(const TestSequence& a, const TestSequence& b) {
         0)
         << "hook " << GetHookPointInfo(std::get<0>(key)).name << " layer "
         << std::get<1>(key) << " position " << std::get<2>(key);
+  }
+}
+
+// And nothing was reported twice or left out.
+void ExpectSameReport(const TestSequence& a, const TestSequence& b) {
+  ExpectSameBits(a, b);
+  EXPECT_EQ(a.rows.calls, b.rows.calls);
+  EXPECT_EQ(a.rows.derived, b.rows.derived);
+  EXPECT_EQ(a.checks.rows_checked, b.checks.rows_checked);
+  EXPECT_EQ(a.checks.resid_mid_checked, b.checks.resid_mid_checked);
+  EXPECT_EQ(a.checks.resid_mid_failed, 0);
+  EXPECT_EQ(a.checks.resid_post_checked, b.checks.resid_post_checked);
+  EXPECT_EQ(a.checks.resid_post_failed, 0);
+  EXPECT_EQ(a.checks.max_sum_relative_error, b.checks.max_sum_relative_error);
+  EXPECT_EQ(a.applied, b.applied);
+  ASSERT_EQ(a.prompt_logprobs.size(), b.prompt_logprobs.size());
+  for (size_t k = 0; k < a.prompt_logprobs.size(); ++k) {
+    EXPECT_EQ(a.prompt_logprobs[k].position, b.prompt_logprobs[k].position);
+    EXPECT_EQ(a.prompt_logprobs[k].token.logprob,
+              b.prompt_logprobs[k].token.logprob);
   }
 }
 
@@ -190,16 +213,22 @@ TEST_P(DeterminismTest, EveryResidualIdentityIsExactInEveryMix) {
   }
 }
 
-// A mix whose sequences differ in all that a suspension has to keep: prompt
-// log probabilities, interventions, penalties that look back, who shares.
-std::vector<TestSequence> DeterminismTest::MixToSuspend(
-    const Engine& engine) const {
+// A mix whose sequences differ in all that a suspension or a draft must not
+// touch: prompt log probabilities, interventions, penalties that look back, who
+// shares.
+std::vector<TestSequence> DeterminismTest::HardMix(const Engine& engine) const {
   std::vector<TestSequence> tests;
   for (int64_t i = 0; i < 7; ++i) {
     TestSequence& test = tests.emplace_back(Sequence(i, engine));
-    test.max_tokens = 20;
+    test.max_tokens = 12;
     test.logprobs.prompt = i % 2 == 0;
     test.sampling.repetition_penalty = 1.2;
+    if (i % 2 == 1) {
+      test.capture.derived = {
+          {.kind = DerivedKind::kLogitLens,
+           .where = {.hook = HookPoint::kResidPost, .layers = {0, 1}},
+           .top_k = 3}};
+    }
     if (i % 3 != 0) test.prefix_salt = 7;
     if (i < 5) continue;
     test.interventions = {
@@ -213,39 +242,107 @@ std::vector<TestSequence> DeterminismTest::MixToSuspend(
 
 TEST_P(DeterminismTest, SuspensionsChangeNoBitAndReportNothingTwice) {
   const auto plain_engine = Make(2);
-  std::vector<TestSequence> plain = MixToSuspend(*plain_engine);
+  std::vector<TestSequence> plain = HardMix(*plain_engine);
   for (TestSequence& test : plain) RunTogether(*plain_engine, {&test});
-  const std::vector<Schedule> schedules = {
-      {.chunk = 512, .suspend_every = 1},
-      {.chunk = 48, .start_every = 2, .suspend_every = 3},
-      {.chunk = 17, .suspend_every = 11}};
-  for (const bool prefix_cache : {false, true}) {
-    const auto engine = Make(2, prefix_cache);
-    for (const Schedule& schedule : schedules) {
-      std::vector<TestSequence> tests = MixToSuspend(*engine);
-      std::vector<TestSequence*> pointers;
-      for (TestSequence& test : tests) pointers.push_back(&test);
-      RunTogether(*engine, pointers, schedule);
-      for (size_t i = 0; i < tests.size(); ++i) {
-        SCOPED_TRACE(testing::Message()
-                     << "suspended every " << schedule.suspend_every
-                     << " sequence " << i << " prefix cache " << prefix_cache);
-        ExpectSameBits(tests[i], plain[i]);
-        EXPECT_EQ(tests[i].rows.calls, plain[i].rows.calls);
-        EXPECT_EQ(tests[i].checks.rows_checked, plain[i].checks.rows_checked);
-        EXPECT_EQ(tests[i].checks.resid_post_failed, 0);
-        EXPECT_EQ(tests[i].applied, plain[i].applied);
-        ASSERT_EQ(tests[i].prompt_logprobs.size(),
-                  plain[i].prompt_logprobs.size());
-        for (size_t k = 0; k < tests[i].prompt_logprobs.size(); ++k) {
-          EXPECT_EQ(tests[i].prompt_logprobs[k].position,
-                    plain[i].prompt_logprobs[k].position);
-          EXPECT_EQ(tests[i].prompt_logprobs[k].token.logprob,
-                    plain[i].prompt_logprobs[k].token.logprob);
-        }
-      }
+  struct Case {
+    Schedule schedule;
+    bool prefix_cache;
+  };
+  for (const Case& c :
+       {Case{{.chunk = 512, .suspend_every = 1}, false},
+        Case{{.chunk = 48, .start_every = 2, .suspend_every = 3}, true},
+        Case{{.chunk = 17, .suspend_every = 11}, true}}) {
+    const auto engine = Make(2, c.prefix_cache);
+    std::vector<TestSequence> tests = HardMix(*engine);
+    std::vector<TestSequence*> pointers;
+    for (TestSequence& test : tests) pointers.push_back(&test);
+    RunTogether(*engine, pointers, c.schedule);
+    for (size_t i = 0; i < tests.size(); ++i) {
+      SCOPED_TRACE(testing::Message()
+                   << "suspended every " << c.schedule.suspend_every
+                   << " sequence " << i);
+      ExpectSameReport(tests[i], plain[i]);
     }
   }
+}
+
+TEST_P(DeterminismTest, DraftsChangeNoBitAndLeaveNoTrace) {
+  const auto engine = Make(2);
+  std::vector<TestSequence> plain = HardMix(*engine);
+  for (TestSequence& test : plain) RunTogether(*engine, {&test});
+  struct Case {
+    const char* name;
+    int64_t drafts;
+    int64_t wrong_every;  // 0: never
+    int64_t suspend_every;
+  };
+  for (const Case& c :
+       {Case{"all right", 4, 0, 0}, Case{"all wrong", 3, 1, 0},
+        Case{"some wrong", 5, 4, 0}, Case{"and suspended", 3, 5, 2}}) {
+    std::vector<TestSequence> tests = HardMix(*engine);
+    std::vector<TestSequence*> pointers;
+    for (size_t i = 0; i < tests.size(); ++i) {
+      tests[i].guesses = plain[i].generated;
+      for (size_t k = 0; k < tests[i].guesses.size() && c.wrong_every > 0;
+           ++k) {
+        if (static_cast<int64_t>(k + i) % c.wrong_every == 0) {
+          tests[i].guesses[k] = (tests[i].guesses[k] + 1) % 250;
+        }
+      }
+      pointers.push_back(&tests[i]);
+    }
+    RunTogether(
+        *engine, pointers,
+        {.chunk = 64, .suspend_every = c.suspend_every, .drafts = c.drafts});
+    for (size_t i = 0; i < tests.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << c.name << " sequence " << i);
+      ExpectSameReport(tests[i], plain[i]);
+    }
+  }
+}
+
+TEST_P(DeterminismTest, AnEndTokenEndsTheDraftsToo) {
+  const auto engine = Make(1);
+  TestSequence plain = Sequence(2, *engine);
+  RunTogether(*engine, {&plain});
+  SequenceOptions options{.prompt = plain.prompt, .max_rows = 100};
+  options.rope = engine->model().rope;
+  options.sampling = plain.sampling;
+  options.end_token_ids = {plain.generated[1]};
+  const SequenceId id{1};
+  ASSERT_TRUE(engine->OpenSequence(id, options).ok());
+
+  const auto result =
+      engine->Step({.slices = {{.sequence = id,
+                                .num_rows = std::ssize(plain.prompt),
+                                .drafts = {plain.generated.begin(),
+                                           plain.generated.begin() + 4}}}});
+
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto end = std::find(plain.generated.begin(), plain.generated.end(),
+                             plain.generated[1]);
+  EXPECT_EQ(std::ssize(result->sequences[0].sampled),
+            end - plain.generated.begin() + 1);
+  engine->CloseSequence(id);
+}
+
+TEST_P(DeterminismTest, DraftsHaveTheirPlace) {
+  const auto engine = Make(1);
+  SequenceOptions options{.prompt = {3, 4, 5}, .max_rows = 5};
+  options.rope = engine->model().rope;
+  const SequenceId id{1};
+  ASSERT_TRUE(engine->OpenSequence(id, options).ok());
+  const auto step = [&](SequenceSlice slice) {
+    slice.sequence = id;
+    return engine->Step({.slices = {std::move(slice)}}).status();
+  };
+
+  EXPECT_FALSE(step({.num_rows = 2, .drafts = {6}}).ok()) << "before the end";
+  EXPECT_FALSE(step({.num_rows = 3, .sample = false, .drafts = {6}}).ok());
+  EXPECT_FALSE(step({.num_rows = 3, .drafts = {6, 7, 8}}).ok()) << "max_rows";
+  EXPECT_FALSE(step({.num_rows = 3, .drafts = {-1}}).ok());
+  EXPECT_TRUE(step({.num_rows = 3, .drafts = {6, 7}}).ok());
+  engine->CloseSequence(id);
 }
 
 TEST_P(DeterminismTest, ASuspendedSequenceHoldsNoBlockAndTakesNoStep) {

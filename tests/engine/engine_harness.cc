@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -55,13 +56,24 @@ void Take(Running& running, const SequenceResult& result) {
   test.prompt_logprobs.insert(test.prompt_logprobs.end(),
                               result.prompt_logprobs.begin(),
                               result.prompt_logprobs.end());
-  if (result.sampled.has_value()) {
-    test.generated.push_back(result.sampled->token.token);
-    test.sampled.push_back(*result.sampled);
+  for (const PositionLogprobs& sampled : result.sampled) {
+    test.generated.push_back(sampled.token.token);
+    test.sampled.push_back(sampled);
   }
+  // Rows of drafts that were drawn.
+  running.next_row += std::max<int64_t>(0, std::ssize(result.sampled) - 1);
   const auto generated = static_cast<int64_t>(test.generated.size());
   running.done = generated >= test.max_tokens &&
                  running.next_row >= static_cast<int64_t>(test.prompt.size());
+}
+
+std::vector<int32_t> Drafts(const Running& r, int64_t rows, int64_t drafts) {
+  const TestSequence& test = *r.test;
+  const int64_t next = std::ssize(test.generated);
+  const int64_t count = std::min(
+      {drafts, test.max_tokens - next - 1, std::ssize(test.guesses) - next});
+  if (rows != r.rows_left() || count <= 0) return {};
+  return {test.guesses.begin() + next, test.guesses.begin() + next + count};
 }
 
 void SuspendAndResume(Engine& engine, std::span<Running> running) {
@@ -95,10 +107,13 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
       Running& r = running[i];
       if (r.done || room == 0) continue;
       const int64_t rows = std::min({r.rows_left(), schedule.chunk, room});
-      room -= rows;
+      std::vector<int32_t> drafts =
+          Drafts(r, rows, std::min(schedule.drafts, room - rows));
+      room -= rows + std::ssize(drafts);
       batch.slices.push_back({.sequence = r.id,
                               .num_rows = rows,
-                              .sample = r.test->max_tokens > 0});
+                              .sample = r.test->max_tokens > 0,
+                              .drafts = std::move(drafts)});
       r.next_row += rows;
       in_step.push_back(&r);
     }

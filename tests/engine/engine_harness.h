@@ -87,6 +87,8 @@ struct TestSequence {
   std::vector<Intervention> interventions;
   LogprobsOptions logprobs;
   std::optional<uint64_t> prefix_salt;
+  // What it is guessed to generate, for Schedule::drafts.
+  std::vector<int32_t> guesses;
 
   RowKeeper rows;
   std::vector<int32_t> generated;
@@ -104,6 +106,7 @@ struct Schedule {
   // After every so many steps all sequences are suspended, and resumed in the
   // opposite order, so that they find other blocks. 0: never.
   int64_t suspend_every = 0;
+  int64_t drafts = 0;  // guesses per sampled token at the most
 };
 
 // Opens every sequence, steps them together until all are done, closes them.

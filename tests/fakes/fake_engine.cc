@@ -250,6 +250,12 @@ absl::Status FakeEngine::CheckSlice(const SequenceSlice& slice) const {
     return absl::InvalidArgumentError("a slice of a suspended sequence");
   }
   const int64_t end = sequence.next_row + slice.num_rows;
+  if (!slice.drafts.empty() &&
+      (!slice.sample || end != std::ssize(sequence.tokens) ||
+       end + std::ssize(slice.drafts) > sequence.options.max_rows)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(slice.drafts.size(), " drafts at row ", end));
+  }
   if (slice.num_rows < 1 || end > sequence.options.max_rows ||
       end > static_cast<int64_t>(sequence.tokens.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -291,16 +297,33 @@ SequenceResult FakeEngine::RunSlice(const SequenceSlice& slice) {
                          .tokens = sequence.options.prompt});
   }
   if (end < std::ssize(sequence.tokens) || !slice.sample) return result;
+  result.sampled.push_back(Sample(sequence));
+  for (const int32_t draft : slice.drafts) {
+    const int32_t token = sequence.tokens.back();
+    if (token != draft || Contains(sequence.options.end_token_ids, token)) {
+      break;
+    }
+    // The row of the draft counts.
+    const int64_t row = sequence.next_row++;
+    sequence.reported_rows = sequence.next_row;
+    EmitRows(sequence, row, row + 1);
+    CountEdits(sequence, row, row + 1);
+    result.sampled.push_back(Sample(sequence));
+  }
+  rows_computed_ += std::ssize(slice.drafts);
+  return result;
+}
+
+PositionLogprobs FakeEngine::Sample(Sequence& sequence) {
   int32_t token = next_token(sequence.tokens, sequence.options);
-  const int64_t generated =
-      static_cast<int64_t>(sequence.tokens.size()) - prompt_length;
+  const auto generated =
+      std::ssize(sequence.tokens) - std::ssize(sequence.options.prompt);
   if (generated < sequence.options.min_tokens &&
       Contains(sequence.options.end_token_ids, token)) {
     token = 'x';
   }
   sequence.tokens.push_back(token);
-  result.sampled = LogprobsAt(sequence, end, token);
-  return result;
+  return LogprobsAt(sequence, std::ssize(sequence.tokens) - 1, token);
 }
 
 void FakeEngine::EmitRows(Sequence& sequence, int64_t begin, int64_t end) {

@@ -100,6 +100,7 @@ class FakeEngine final : public Engine {
   absl::Status TakeBlocks(int64_t max_rows);
   absl::Status CheckSlice(const SequenceSlice& slice) const;
   SequenceResult RunSlice(const SequenceSlice& slice);
+  PositionLogprobs Sample(Sequence& sequence);
   void EmitRows(Sequence& sequence, int64_t begin, int64_t end);
   // One of kAttnProbs: every value 1 / keys.
   void EmitAttention(const Sequence& sequence, const HookSelection& selection,

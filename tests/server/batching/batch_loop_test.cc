@@ -1,8 +1,12 @@
 #include "server/batching/batch_loop.h"
 
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -90,6 +94,7 @@ TEST_F(BatchLoopTest, RequestsRunTogetherAndDoNotDisturbEachOther) {
 
 TEST_F(BatchLoopTest, ALongPromptIsComputedInChunksBesideDecodeRows) {
   MakeLoop({.batcher = {.limits = {.max_batch_rows = 32}}});
+  engine_->on_step = [this](const Batch&) { now_ += absl::Milliseconds(1); };
   Client talker = Submit(MakeRequest("x", 40));
   loop_->RunOnce();
   Client newcomer = Submit(MakeRequest(std::string(100, 'p'), 1));
@@ -103,7 +108,7 @@ TEST_F(BatchLoopTest, ALongPromptIsComputedInChunksBesideDecodeRows) {
     EXPECT_LE(rows, 32);
     if (batch.slices.size() == 2) ++mixed;
   }
-  EXPECT_EQ(mixed, 4) << "100 prompt rows in chunks of 31";
+  EXPECT_EQ(mixed, 4) << "16 prompt rows to measure one, then chunks of 31";
   EXPECT_THAT(engine_->steps(), SizeIs(40)) << "the talker missed no step";
 }
 
@@ -337,6 +342,148 @@ TEST_F(BatchLoopTest, SuspendedRequestsCanBeCancelledAndRunOutOfTime) {
   EXPECT_EQ(late.received.failure.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(limited.received.choice_ends[0].reason, FinishReason::kTimeLimit);
   EXPECT_EQ(highest.received.TokensOf(0), Expected("high", 20));
+  ExpectNothingLeft();
+}
+
+// A model that repeats itself: what came five tokens before, but for some.
+int32_t Repeating(std::span<const int32_t> tokens, const SequenceOptions&) {
+  if (tokens.size() < 5) return 'a';
+  return tokens.size() % 11 == 0 ? 'z' : tokens[tokens.size() - 5];
+}
+
+class SpeculationTest : public LoopFixture {
+ protected:
+  void MakeRepeatingLoop(int64_t max_drafts) {
+    MakeLoop({.batcher = {.max_drafts = max_drafts}});
+    engine_->next_token = Repeating;
+    engine_->on_step = [this](const Batch& batch) {
+      int64_t rows = 0;
+      for (const SequenceSlice& slice : batch.slices) {
+        rows += slice.num_rows + std::ssize(slice.drafts);
+      }
+      now_ += absl::Milliseconds(20) + rows * row_time_;
+    };
+  }
+
+  // The streams of one request without and with drafts.
+  std::pair<Client, Client> RunBoth(
+      const std::function<Request()>& make_request) {
+    std::pair<Client, Client> clients;
+    MakeRepeatingLoop(0);
+    clients.first = Submit(make_request());
+    RunAll({&clients.first});
+    EXPECT_EQ(loop_->stats().drafted_tokens, 0);
+    plain_steps_ = loop_->stats().steps;
+    ExpectNothingLeft();
+    MakeRepeatingLoop(4);
+    clients.second = Submit(make_request());
+    RunAll({&clients.second});
+    ExpectNothingLeft();
+    return clients;
+  }
+
+  absl::Duration row_time_ = absl::Milliseconds(1);
+  int64_t plain_steps_ = 0;
+};
+
+TEST_F(SpeculationTest, TheSameStreamInFewerSteps) {
+  const auto [plain, drafted] = RunBoth([this] {
+    Request request = MakeRequest("abcdeabcde", 50);
+    CaptureResidPost(request);
+    return request;
+  });
+
+  ExpectSameStream(drafted.received, plain.received);
+  EXPECT_EQ(drafted.received.TokensOf(0).size(), 50u);
+  const BatchStats stats = loop_->stats();
+  EXPECT_LT(stats.steps, plain_steps_ / 2);
+  EXPECT_GT(stats.accepted_tokens, 25);
+  EXPECT_GT(stats.drafted_tokens, stats.accepted_tokens) << "z is a surprise";
+  EXPECT_EQ(stats.generated_tokens, 50);
+}
+
+TEST_F(SpeculationTest, AStopStringEndsTheStreamWhereItWould) {
+  for (const bool feed_last : {false, true}) {
+    const auto [plain, drafted] = RunBoth([&] {
+      Request request = MakeRequest("abcdeabcde", 50);
+      request.stop.stop_strings = {"zb"};
+      request.delivery.feed_last_token = feed_last;
+      return request;
+    });
+
+    EXPECT_EQ(drafted.received.TokensOf(0), plain.received.TokensOf(0));
+    ASSERT_THAT(drafted.received.choice_ends, SizeIs(1));
+    EXPECT_EQ(drafted.received.choice_ends[0].reason,
+              plain.received.choice_ends[0].reason);
+    EXPECT_EQ(drafted.received.choice_ends[0].text,
+              plain.received.choice_ends[0].text);
+  }
+}
+
+TEST_F(SpeculationTest, AWatchedChoiceIsNotComputedPastAStopString) {
+  const auto [plain, drafted] = RunBoth([this] {
+    Request request = MakeRequest("abcdeabcde", 50);
+    CaptureResidPost(request);
+    request.stop.stop_strings = {"nothing"};
+    return request;
+  });
+
+  ExpectSameStream(drafted.received, plain.received);
+  EXPECT_EQ(loop_->stats().drafted_tokens, 0);
+}
+
+TEST_F(SpeculationTest, AnEndTokenAndTheLastTokensRowAreTheSame) {
+  const auto [plain, drafted] = RunBoth([this] {
+    Request request = MakeRequest("abcdeabcde", 50);
+    request.sequence.max_rows = 60;
+    CaptureResidPost(request);
+    request.delivery.feed_last_token = true;
+    request.sequence.end_token_ids = {'z'};
+    request.sequence.min_tokens = 30;
+    return request;
+  });
+
+  ExpectSameStream(drafted.received, plain.received);
+  EXPECT_EQ(drafted.received.choice_ends[0].reason, FinishReason::kStopToken);
+  EXPECT_GT(loop_->stats().accepted_tokens, 10);
+}
+
+TEST_F(SpeculationTest, WrongGuessesAreSoonGivenUp) {
+  MakeRepeatingLoop(4);
+  // The same three tokens again and again, and then something new.
+  engine_->next_token = [](std::span<const int32_t> tokens,
+                           const SequenceOptions&) -> int32_t {
+    const size_t i = tokens.size() % 4;
+    return i < 3 ? static_cast<int32_t>('a' + i)
+                 : static_cast<int32_t>('d' + tokens.size() / 4 % 20);
+  };
+  row_time_ = absl::Milliseconds(20);
+  Client client = Submit(MakeRequest("dabc", 75));  // before d comes again
+  RunAll({&client});
+
+  EXPECT_GT(loop_->stats().drafted_tokens, 0);
+  EXPECT_LT(loop_->stats().drafted_tokens, 12);
+}
+
+TEST_F(SpeculationTest, ASuspendedSequenceGuessesOnWhenItIsBack) {
+  const auto make_request = [this] {
+    Request request = MakeRequest("abcdeabcde", 50);
+    CaptureResidPost(request);
+    return request;
+  };
+  const auto [plain, drafted] = RunBoth(make_request);
+  MakeLoop({.batcher = {.limits = {.max_num_seqs = 1}, .max_drafts = 4}});
+  engine_->next_token = Repeating;
+  engine_->on_step = [this](const Batch&) { now_ += absl::Milliseconds(20); };
+  Client low = Submit(make_request());
+  for (int i = 0; i < 5; ++i) loop_->RunOnce();
+  Request request = MakeRequest("high", 3);
+  request.priority = 1;
+  Client high = Submit(request);
+  RunAll({&low, &high});
+
+  EXPECT_EQ(engine_->suspensions(), 1);
+  ExpectSameStream(low.received, plain.received);
   ExpectNothingLeft();
 }
 

@@ -67,7 +67,7 @@ class StallWorld {
                        .prompt_rows = length - done}},
           .readers = {{.token_room = 64, .token_capacity = 64},
                       {.token_room = 64, .token_capacity = 64}},
-          .time_per_row = costs_.per_row()};
+          .costs = costs_};
       absl::Duration stall;
       int64_t rows = 0;
       bool decoded = false;
