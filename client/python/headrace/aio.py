@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
 
 from headrace.arrays import Array
-from headrace import errors, methods, requests
+from headrace import derived, errors, methods, requests
 from headrace.cache import ActivationCache
 from headrace.cache_builder import CacheBuilder
 from headrace.connection import Stubs
@@ -24,38 +23,44 @@ from headrace.derived import (
     AttributionBuilder,
     LensBuilder,
     LogitLens,
-    attribution_spec,
-    lens_spec,
+    Quantity,
+    QuantityBuilder,
 )
 from headrace.events import Builder, Event, event_of
 from headrace.hooks import HookNames
 from headrace.methods import Method
 from headrace.prompts import ChatMessage, Prompt, make_chat
 from headrace.requests import ChatPrompt, Unary
-from headrace.retry import Attempts, RetryPolicy
-from headrace.selection import CaptureSpec, Layers, RowSelector
+from headrace.retry import RetryPolicy
+from headrace.selection import CaptureSpec, Hooks, Layers, RowSelector
+from headrace.stored import Stored
+from headrace.stream_position import Request, StreamPosition
 from headrace.target import Target
 from headrace.text_builder import TextBuilder
-from headrace.v1 import models_pb2
+from headrace.v1 import derived_pb2, models_pb2, vectors_pb2
 
 T = TypeVar("T")
 
-# Starts the call with a timeout.
-Start = Callable[[Optional[float]], Any]
+# Starts the call with a request and a timeout.
+Start = Callable[[Request, Optional[float]], Any]
 
 
 class EventStream(AsyncIterator[Event]):
     """The events of a call that runs already. Closing it cancels the call, and
-    so do dropping it and cancelling the task that reads. Until the first event
-    is there, a call that fails is made again as the client's RetryPolicy says."""
+    so do dropping it and cancelling the task that reads. A call that fails is
+    made again as the client's RetryPolicy says, and goes on where it broke."""
 
-    def __init__(self, start: Start, attempts: Attempts) -> None:
+    def __init__(self, start: Start, position: StreamPosition) -> None:
         self._start = start
-        self._attempts = attempts
+        self._position = position
         self._closed = False
-        self._delivered = False
         self._loop = asyncio.get_running_loop()
-        self._call = start(attempts.begin())
+        self._call = start(*position.begin())
+
+    @property
+    def continuation(self) -> Dict[str, Any]:
+        """As in headrace.EventStream."""
+        return self._position.continuation
 
     async def __anext__(self) -> Event:
         while not self._closed:
@@ -71,18 +76,17 @@ class EventStream(AsyncIterator[Event]):
             else:
                 if response is grpc.aio.EOF:
                     break
-                self._delivered = True
-                event: Event = event_of(response)
-                return event
+                event: Optional[Event] = self._position.take(event_of(response))
+                if event is not None:
+                    return event
+                continue
             await self._begin_again(failure)
         raise StopAsyncIteration
 
     async def _begin_again(self, failure: errors.HeadraceError) -> None:
-        if self._delivered:
-            raise failure
-        await asyncio.sleep(self._attempts.pause(failure))
+        await asyncio.sleep(self._position.pause(failure))
         if not self._closed:
-            self._call = self._start(self._attempts.begin())
+            self._call = self._start(*self._position.begin())
 
     def close(self) -> None:
         self._closed = True
@@ -181,7 +185,7 @@ class Client:
     def forward(self, prompt: Prompt, **options: Any) -> EventStream:
         return self._stream(methods.FORWARD, requests.forward(self._model, prompt, options))
 
-    async def run_with_cache(self, prompt: Prompt, *, hooks: Sequence[str] = ("resid_post",), layers: Layers = "all",
+    async def run_with_cache(self, prompt: Prompt, *, hooks: Hooks = ("resid_post",), layers: Layers = "all",
                              rows: Optional[RowSelector] = None, dtype: str = "f32", native: bool = False,
                              checks: bool = False, **options: Any) -> Tuple[Array, ActivationCache]:
         names = await self._names()
@@ -192,7 +196,7 @@ class Client:
         cache = await self._run(prompt, capture, builder, options)
         return cache["logits"], cache
 
-    async def estimate_capture(self, prompt: Prompt, *, hooks: Sequence[str] = ("resid_post",),
+    async def estimate_capture(self, prompt: Prompt, *, hooks: Hooks = ("resid_post",),
                                layers: Layers = "all", rows: Optional[RowSelector] = None, dtype: str = "f32",
                                **options: Any) -> models_pb2.EstimateCaptureResponse:
         capture = requests.cache_capture(await self._names(), hooks, layers, rows, dtype, checks=False)
@@ -201,15 +205,30 @@ class Client:
     async def logit_lens(self, prompt: Prompt, *, top_k: int = 5, tokens: Sequence[int] = (),
                          hook: str = "resid_post", layers: Layers = "all", rows: Optional[RowSelector] = None,
                          **options: Any) -> LogitLens:
-        capture = requests.derived_capture(lens_spec(hook, layers, top_k, tokens), rows)
+        capture = requests.derived_capture([derived.logit_lens(hook, layers=layers, top_k=top_k, tokens=tokens)], rows)
         return await self._run(prompt, capture, LensBuilder(top_k), options)
 
     async def logit_attrs(self, prompt: Prompt, tokens: Sequence[int], *, contrast: Sequence[int] = (),
                           by_head: bool = False, rows: Optional[RowSelector] = None, **options: Any) -> Attribution:
         model = await self.get_model()
-        capture = requests.derived_capture(attribution_spec(tokens, contrast, by_head), rows)
+        capture = requests.derived_capture([derived.logit_attribution(tokens, contrast=contrast, by_head=by_head)], rows)
         builder = AttributionBuilder(len(tokens), model.num_hidden_layers, model.num_attention_heads if by_head else 0)
         return await self._run(prompt, capture, builder, options)
+
+    async def derive(self, prompt: Prompt, specs: Sequence[derived_pb2.DerivedSpec], *,
+                   rows: Optional[RowSelector] = None, **options: Any) -> List[Quantity]:
+        return await self._run(prompt, requests.derived_capture(specs, rows), QuantityBuilder(len(specs)), options)
+
+    # --- What stays on the server -------------------------------------------
+
+    async def put_vector(self, vector: Any, *, time_to_live: Optional[float] = None) -> vectors_pb2.PutVectorResponse:
+        return await self._call(requests.put_vector(vector, time_to_live))
+
+    async def get_vector(self, sha256: str, *, without_values: bool = False) -> Stored:
+        return await self._call(requests.get_vector(sha256, without_values))
+
+    async def delete_vector(self, sha256: str) -> None:
+        await self._call(requests.delete_vector(sha256))
 
     # --- How calls are made -------------------------------------------------
 
@@ -235,8 +254,9 @@ class Client:
             self._open_stubs = Stubs(self._target.open_channel(grpc.aio))
         return self._open_stubs
 
-    def _stream(self, method: Method[Any, Any], request: Message) -> EventStream:
-        return EventStream(lambda timeout: self._stubs()[method](request, timeout=timeout), self._target.attempts())
+    def _stream(self, method: Method[Any, Any], request: Request) -> EventStream:
+        return EventStream(lambda request, timeout: self._stubs()[method](request, timeout=timeout),
+                           StreamPosition(request, self._target.attempts()))
 
     async def _call(self, unary: Unary[T]) -> T:
         attempts = self._target.attempts()

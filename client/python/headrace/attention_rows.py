@@ -29,6 +29,11 @@ class AttentionRows:
         """Which head is array[i]."""
         return sorted(self._heads)
 
+    @property
+    def by_rank(self) -> bool:
+        """With top_keys."""
+        return any(chunk.key_positions for parts in self._heads.values() for chunk, _ in parts)
+
     def array(self) -> Array:
         chunks = [chunk for parts in self._heads.values() for chunk, _ in parts]
         empty = -np.inf if chunks[0].hook == activations_pb2.HOOK_POINT_ATTN_SCORES else 0

@@ -46,19 +46,24 @@ class ActivationCache(Mapping[str, Array]):
     `cache["blocks.3.attn.hook_pattern"]` is [heads, rows, keys].
 
     Arrays own their memory and are writable. `rows` says which position and
-    token each row is. `checks` is what the server verified by itself, None when
-    it was not asked to.
+    token each row is. `heads` says which heads an array of attention has, and
+    `key_positions` [heads, rows, keys] which keys, when top_keys were asked for;
+    -1: none. `checks` is what the server verified by itself, None when it was
+    not asked to.
     """
 
     def __init__(self, arrays: Dict[str, Array], rows: RowTable, checks: object = None, *, num_layers: int,
                  steered: FrozenSet[str] = frozenset(), dtype: str = "f32",
-                 attribute: Optional[Callable[..., Any]] = None) -> None:
+                 attribute: Optional[Callable[..., Any]] = None, heads: Optional[Dict[str, List[int]]] = None,
+                 key_positions: Optional[Dict[str, Integers]] = None) -> None:
         self._arrays = arrays
         self.rows = rows
         self.checks = checks
         self.dtype = dtype  # what travelled
         self._num_layers = num_layers  # of the model
         self._steered = steered
+        self.heads = heads or {}
+        self.key_positions = key_positions or {}
         self._attribute = attribute
 
     def __getitem__(self, name: str) -> Array:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple, Union
 import grpc
 import numpy as np
 
-from headrace.arrays import Array
+from headrace.arrays import Array, Integers
 from headrace.attention_rows import AttentionRows
 from headrace.cache import ActivationCache, RowTable
 from headrace.errors import DataLossError
@@ -111,6 +111,8 @@ class CacheBuilder:
 
     def result(self) -> ActivationCache:
         rows, arrays = RowTable(), {}
+        heads: Dict[str, List[int]] = {}
+        key_positions: Dict[str, Integers] = {}
         for (hook, layer), array in sorted(self._arrays.items()):
             if not len(rows):
                 rows = array.rows()
@@ -122,9 +124,13 @@ class CacheBuilder:
         for (hook, layer), attention in sorted(self._attention.items()):
             if not len(rows):
                 rows = attention.rows()
-            arrays[self._names.key(hook, layer)] = attention.array()
+            name = self._names.key(hook, layer)
+            arrays[name], heads[name] = attention.array(), attention.heads
+            if attention.by_rank:
+                key_positions[name] = attention.key_positions()
         checks = self._end.checks if self._end is not None and self._end.HasField("checks") else None
         # What was sampled is sampled again.
         again = self._attribute and functools.partial(self._attribute, seed=self._header.sampling.seed)
         return ActivationCache(arrays, rows, checks, num_layers=self._names.num_layers, steered=self._steered,
-                               dtype=dtype_name(self._header.wire_dtype), attribute=again)
+                               dtype=dtype_name(self._header.wire_dtype), attribute=again, heads=heads,
+                               key_positions=key_positions)

@@ -29,12 +29,13 @@ def checked_timeout(timeout: Optional[float]) -> Optional[float]:
 
 
 def set_field(message: Message, name: str, value: Any) -> None:
-    """Sets a field of any kind; None leaves it unset."""
+    """Sets a field of any kind, a part by its fields too; None leaves it unset."""
     if value is None:
         return
     if not _is_repeated(message.DESCRIPTOR.fields_by_name[name]):
-        if isinstance(value, Message):
-            getattr(message, name).CopyFrom(value)
+        if isinstance(value, (Message, Mapping)):
+            part = getattr(message, name)
+            part.CopyFrom(type(part)(**value) if isinstance(value, Mapping) else value)
         else:
             setattr(message, name, checked_text(name, value) if isinstance(value, str) else value)
     elif isinstance(value, Mapping):

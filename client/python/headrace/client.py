@@ -6,10 +6,9 @@ import time
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
-from google.protobuf.message import Message
 
 from headrace.arrays import Array
-from headrace import methods, requests
+from headrace import derived, methods, requests
 from headrace.cache import ActivationCache
 from headrace.cache_builder import CacheBuilder
 from headrace.connection import Connection
@@ -18,8 +17,8 @@ from headrace.derived import (
     AttributionBuilder,
     LensBuilder,
     LogitLens,
-    attribution_spec,
-    lens_spec,
+    Quantity,
+    QuantityBuilder,
 )
 from headrace.event_stream import EventStream, RowStream, Start
 from headrace.events import Builder
@@ -28,10 +27,12 @@ from headrace.methods import Method
 from headrace.prompts import ChatMessage, Prompt, make_chat
 from headrace.requests import ChatPrompt, Unary
 from headrace.retry import RetryPolicy
-from headrace.selection import CaptureSpec, Layers, RowSelector
+from headrace.selection import CaptureSpec, Hooks, Layers, RowSelector
+from headrace.stored import Stored
+from headrace.stream_position import Request, StreamPosition
 from headrace.target import Target
 from headrace.text_builder import TextBuilder
-from headrace.v1 import models_pb2
+from headrace.v1 import derived_pb2, models_pb2, vectors_pb2
 
 T = TypeVar("T")
 
@@ -109,7 +110,9 @@ class Client:
         "name", "tool_calls", "tool_call_id" where they apply) or what
         make_chat() gives. Options are the fields of SamplingParams,
         StopConditions and GenerateRequest by name: `temperature`, `max_tokens`,
-        `capture` (headrace.capture), `interventions` (headrace.interventions)…
+        `capture` (headrace.capture), `interventions` (headrace.interventions),
+        `logprobs={"top_n": 3}`… A part of the request is its message or its
+        fields by name.
         Leaving or closing the iterator cancels the call.
         """
         return self._stream(methods.GENERATE, requests.generate(self._model, prompt, options))
@@ -141,7 +144,7 @@ class Client:
         """
         return self._stream(methods.FORWARD, requests.forward(self._model, prompt, options))
 
-    def run_with_cache(self, prompt: Prompt, *, hooks: Sequence[str] = ("resid_post",), layers: Layers = "all",
+    def run_with_cache(self, prompt: Prompt, *, hooks: Hooks = ("resid_post",), layers: Layers = "all",
                        rows: Optional[RowSelector] = None, dtype: str = "f32", native: bool = False,
                        checks: bool = False, **options: Any) -> Tuple[Array, ActivationCache]:
         """Logits and activations of a prompt (and, with max_tokens, of what follows).
@@ -160,7 +163,7 @@ class Client:
         cache = self._run(prompt, capture, builder, options)
         return cache["logits"], cache
 
-    def estimate_capture(self, prompt: Prompt, *, hooks: Sequence[str] = ("resid_post",), layers: Layers = "all",
+    def estimate_capture(self, prompt: Prompt, *, hooks: Hooks = ("resid_post",), layers: Layers = "all",
                          rows: Optional[RowSelector] = None, dtype: str = "f32",
                          **options: Any) -> models_pb2.EstimateCaptureResponse:
         """Rows, bytes and messages that the same run_with_cache() would bring; runs nothing."""
@@ -174,7 +177,7 @@ class Client:
         `tokens`: ids whose log probability and rank are wanted too. `rows`:
         every prompt row when it is None.
         """
-        capture = requests.derived_capture(lens_spec(hook, layers, top_k, tokens), rows)
+        capture = requests.derived_capture([derived.logit_lens(hook, layers=layers, top_k=top_k, tokens=tokens)], rows)
         return self._run(prompt, capture, LensBuilder(top_k), options)
 
     def logit_attrs(self, prompt: Prompt, tokens: Sequence[int], *, contrast: Sequence[int] = (),
@@ -182,9 +185,32 @@ class Client:
         """Direct logit attribution: what each writer adds to the tokens' logits
         (less those of `contrast`), by attention head if asked for."""
         model = self.get_model()
-        capture = requests.derived_capture(attribution_spec(tokens, contrast, by_head), rows)
+        capture = requests.derived_capture([derived.logit_attribution(tokens, contrast=contrast, by_head=by_head)], rows)
         builder = AttributionBuilder(len(tokens), model.num_hidden_layers, model.num_attention_heads if by_head else 0)
         return self._run(prompt, capture, builder, options)
+
+    def derive(self, prompt: Prompt, specs: Sequence[derived_pb2.DerivedSpec], *,
+             rows: Optional[RowSelector] = None, **options: Any) -> List[Quantity]:
+        """What headrace.derived's functions ask for, one Quantity each, computed
+        from rows next to the weights. `rows`: every prompt row when it is None."""
+        return self._run(prompt, requests.derived_capture(specs, rows), QuantityBuilder(len(specs)), options)
+
+    # --- What stays on the server -------------------------------------------
+
+    def put_vector(self, vector: Any, *, time_to_live: Optional[float] = None) -> vectors_pb2.PutVectorResponse:
+        """Leaves a direction on the server, under the hash of its content:
+        `sha256` of the reply stands for it in interventions and projections.
+        `time_to_live`: seconds; an hour when it is None."""
+        return self._call(requests.put_vector(vector, time_to_live))
+
+    def get_vector(self, sha256: str, *, without_values: bool = False) -> Stored:
+        """A vector, or rows that a call kept (capture(…, keep=KeepRows())). What
+        would pass 4 MiB is refused, unless `without_values`."""
+        return self._call(requests.get_vector(sha256, without_values))
+
+    def delete_vector(self, sha256: str) -> None:
+        """Of rows that a call kept, too. Calls that use it keep it until they end."""
+        self._call(requests.delete_vector(sha256))
 
     # --- How calls are made -------------------------------------------------
 
@@ -204,14 +230,15 @@ class Client:
                 builder.add(event)
         return builder.result()
 
-    def _stream(self, method: Method[Any, Any], request: Message) -> EventStream:
-        return EventStream(self._starter(method, request), self._target.attempts())
+    def _stream(self, method: Method[Any, Any], request: Request) -> EventStream:
+        return EventStream(self._starter(method), StreamPosition(request, self._target.attempts()))
 
-    def _rows(self, method: Method[Any, Any], request: Message) -> RowStream:
-        return RowStream(self._starter(method, request), self._target.attempts())
+    def _rows(self, method: Method[Any, Any], request: Request) -> RowStream:
+        return RowStream(self._starter(method), StreamPosition(request, self._target.attempts()))
 
-    def _starter(self, method: Method[Any, Any], request: Message) -> Start:
-        return lambda timeout: self._connection.start(lambda stubs: stubs[method](request, timeout=timeout))
+    def _starter(self, method: Method[Any, Any]) -> Start:
+        return lambda request, timeout: self._connection.start(
+            lambda stubs: stubs[method](request, timeout=timeout))
 
     def _call(self, unary: Unary[T]) -> T:
         attempts = self._target.attempts()

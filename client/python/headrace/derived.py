@@ -1,14 +1,22 @@
-"""What the engine derives from rows: the logit lens, and what made a logit."""
+"""What the engine derives from rows, computed next to the weights.
+
+    client.derive("Once upon", [norm("resid_post"), projection("resid_post", [direction], layers=[12])])
+
+Functions give what Client.derive() and capture(…, derived=…) take. A vector is
+an array, or the name that Client.put_vector() gave it.
+"""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
 from headrace.arrays import Array, Integers
 from headrace.events import Derived, Event
-from headrace.selection import Layers, hook_selector
+from headrace.interventions import to_vector
+from headrace.selection import Layers
+from headrace.selection import hook as select_hook
 from headrace.v1 import derived_pb2
 from headrace.wire import Rows
 
@@ -38,6 +46,15 @@ class Attribution:
     logits: Array  # [rows, tokens]
 
 
+@dataclass
+class Quantity:
+    """Values of one DerivedSpec; their widths are as derived.proto says."""
+
+    layers: List[int]  # [-1] when it has none
+    positions: Integers  # [rows]
+    values: Array  # [layers, rows, width]
+
+
 class DerivedRows:
     """The rows of one quantity: (layer, position) -> values, ids, pieces."""
 
@@ -57,14 +74,35 @@ class DerivedRows:
             self._rows[layer, position] = (values[i], ids[i], list(event.pieces[i * per_row:(i + 1) * per_row]))
 
 
+    def _axes(self) -> Tuple[List[int], List[int]]:
+        """Layers and positions."""
+        return sorted({layer for layer, _ in self._rows}), sorted({position for _, position in self._rows})
+
+    def quantity(self) -> Quantity:
+        layers, positions = self._axes()
+        values = np.array([[self._rows[layer, p][0] for p in positions] for layer in layers], np.float32)
+        return Quantity(layers, np.array(positions, np.int64), values)
+
+
+class QuantityBuilder:
+    def __init__(self, count: int) -> None:
+        self._specs = [DerivedRows() for _ in range(count)]
+
+    def add(self, event: Union[Event, Rows]) -> None:
+        if isinstance(event, Derived):
+            self._specs[event.spec].add(event)
+
+    def result(self) -> List[Quantity]:
+        return [rows.quantity() for rows in self._specs]
+
+
 class LensBuilder(DerivedRows):
     def __init__(self, top_k: int) -> None:
         super().__init__()
         self._top_k = top_k
 
     def result(self) -> LogitLens:
-        layers = sorted({layer for layer, _ in self._rows})
-        positions = sorted({position for _, position in self._rows})
+        layers, positions = self._axes()
         rows = [[self._rows[layer, p] for p in positions] for layer in layers]
         values = np.array([[row[0] for row in of_layer] for of_layer in rows])
         return LogitLens(
@@ -86,18 +124,45 @@ class AttributionBuilder(DerivedRows):
             self._labels.append(f"{layer}_mlp_out")
 
     def result(self) -> Attribution:
-        positions = sorted(position for _, position in self._rows)
-        values = np.array([self._rows[-1, p][0] for p in positions])
-        values = values.reshape(len(positions), self._tokens, len(self._labels) + 2)
-        return Attribution(labels=self._labels, positions=np.array(positions, np.int64), values=values[..., :-2],
+        found = self.quantity()
+        values = found.values[0].reshape(len(found.positions), self._tokens, len(self._labels) + 2)
+        return Attribution(labels=self._labels, positions=found.positions, values=values[..., :-2],
                            residue=values[..., -2], logits=values[..., -1])
 
 
-def lens_spec(hook: str, layers: Layers, top_k: int, tokens: Sequence[int]) -> derived_pb2.DerivedSpec:
+def logit_lens(hook: str = "resid_post", *, layers: Layers = "all", top_k: int = 5, tokens: Sequence[int] = (),
+               final_scale: bool = False) -> derived_pb2.DerivedSpec:
+    """What each layer would predict. With `final_scale`, the last layer's
+    statistics divide every row, so that lenses of the parts of a sum add up."""
+    norm = derived_pb2.LENS_NORM_FINAL_SCALE if final_scale else derived_pb2.LENS_NORM_RECOMPUTE
     return derived_pb2.DerivedSpec(logit_lens=derived_pb2.LogitLens(
-        where=hook_selector(hook, layers), top_k=top_k, token_ids=tokens))
+        where=select_hook(hook, layers=layers), top_k=top_k, token_ids=tokens, norm=norm))
 
 
-def attribution_spec(tokens: Sequence[int], contrast: Sequence[int], by_head: bool) -> derived_pb2.DerivedSpec:
+def logit_attribution(tokens: Sequence[int], *, contrast: Sequence[int] = (),
+                      by_head: bool = False) -> derived_pb2.DerivedSpec:
+    """What each writer adds to the tokens' logits, less those of `contrast`."""
     return derived_pb2.DerivedSpec(direct_logit_attribution=derived_pb2.LogitAttribution(
         token_ids=tokens, contrast_ids=contrast, by_head=by_head))
+
+
+def projection(hook: str, vectors: Sequence[Any], *, layers: Layers = "all") -> derived_pb2.DerivedSpec:
+    """row . v for each vector"""
+    return derived_pb2.DerivedSpec(projection=derived_pb2.Projection(
+        where=select_hook(hook, layers=layers), vectors=[to_vector(vector) for vector in vectors]))
+
+
+def norm(hook: str, *, layers: Layers = "all") -> derived_pb2.DerivedSpec:
+    """The row's L2 norm"""
+    return derived_pb2.DerivedSpec(norm=derived_pb2.RowNorm(where=select_hook(hook, layers=layers)))
+
+
+def cosine(hook: str, *, layers: Layers = "all") -> derived_pb2.DerivedSpec:
+    """With the same position's row of the selected layer before: none for the first"""
+    return derived_pb2.DerivedSpec(cosine=derived_pb2.LayerCosine(where=select_hook(hook, layers=layers)))
+
+
+def mean(hook: str, *, layers: Layers = "all") -> derived_pb2.DerivedSpec:
+    """Of the rows of the prompt, and of the generated ones: the positions are
+    those of the last of each"""
+    return derived_pb2.DerivedSpec(mean=derived_pb2.RowMean(where=select_hook(hook, layers=layers)))

@@ -2,29 +2,34 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import grpc
 
 from headrace.connection import Stubs
 from headrace.events import Event, event_of
-from headrace.retry import Attempts
+from headrace.stream_position import Request, StreamPosition
 
-# Starts the call with a timeout.
-Start = Callable[[Optional[float]], Tuple[Any, Stubs]]
+# Starts the call with a request and a timeout.
+Start = Callable[[Request, Optional[float]], Tuple[Any, Stubs]]
 
 
 class EventStream(Iterator[Event]):
     """The events of a call that runs already. Closing it cancels the call, and
-    so does dropping it, read or not. Until the first event is there, a call
-    that fails is made again as the client's RetryPolicy says."""
+    so does dropping it, read or not. A call that fails is made again as the
+    client's RetryPolicy says, and goes on where it broke."""
 
-    def __init__(self, start: Start, attempts: Attempts) -> None:
+    def __init__(self, start: Start, position: StreamPosition) -> None:
         self._start = start
-        self._attempts = attempts
+        self._position = position
         self._closed = threading.Event()
-        self._delivered = False
-        self._call, self._stubs = start(attempts.begin())
+        self._call, self._stubs = start(*position.begin())
+
+    @property
+    def continuation(self) -> Dict[str, Any]:
+        """Options with which the same call, made again by anybody, goes on after
+        the last event that was taken here: `resume`, and generate()'s `seed`."""
+        return self._position.continuation
 
     def __next__(self) -> Event:
         while not self._closed.is_set():
@@ -33,13 +38,12 @@ class EventStream(Iterator[Event]):
             except grpc.RpcError as error:
                 failure = self._stubs.error(error)
             else:
-                self._delivered = True
-                event: Event = event_of(response)
-                return event
-            if self._delivered:
-                raise failure
-            if not self._closed.wait(self._attempts.pause(failure)):
-                self._call, self._stubs = self._start(self._attempts.begin())
+                event: Optional[Event] = self._position.take(event_of(response))
+                if event is not None:
+                    return event
+                continue
+            if not self._closed.wait(self._position.pause(failure)):
+                self._call, self._stubs = self._start(*self._position.begin())
         raise StopIteration
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
 """Names of hooks: headrace's ("resid_post") and TransformerLens's."""
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Iterable, List, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Tuple
 
-from headrace.selection import Layers, set_layers
-from headrace.v1 import interventions_pb2, models_pb2, selection_pb2
+from headrace.selection import HookSelector, Hooks, Layers, set_layers
+from headrace.v1 import interventions_pb2, models_pb2
 
 
 class HookNames:
@@ -41,13 +41,16 @@ class HookNames:
                 names += [self.key(info.hook, layer) for layer in _chosen_layers(change.where, info.layer_count)]
         return frozenset(names)
 
-    def selectors(self, names: Sequence[str], layers: Layers) -> List[selection_pb2.HookSelector]:
+    def selectors(self, hooks: Hooks, layers: Layers) -> List[HookSelector]:
         selectors = []
-        if isinstance(names, str):
-            raise TypeError(f"hooks is a string, {names!r}; it takes a sequence of names")
-        for name in names:
-            info = self[name]
-            selector = selection_pb2.HookSelector(hook=info.hook)
+        if isinstance(hooks, str):
+            raise TypeError(f"hooks is a string, {hooks!r}; it takes a sequence of names")
+        for hook in hooks:
+            if not isinstance(hook, str):
+                selectors.append(hook)
+                continue
+            info = self[hook]
+            selector = HookSelector(hook=info.hook)
             if info.layer_count:
                 set_layers(selector, layers)
             selector.heads.extend(range(info.head_count))  # attention's scores and patterns: all heads
@@ -55,7 +58,7 @@ class HookNames:
         return selectors
 
 
-def _chosen_layers(selector: selection_pb2.HookSelector, count: int) -> List[int]:
+def _chosen_layers(selector: HookSelector, count: int) -> List[int]:
     chosen = list(selector.layers)
     for window in selector.ranges:
         from_the_end = window.end < 0 or (window.end == 0 and window.begin < 0)

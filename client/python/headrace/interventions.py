@@ -2,10 +2,12 @@
 
     add("resid_post", direction, layers=[12], coefficient=4.0)
     generate("Once upon", interventions=[add(...), zero("z", layers=[3])])
+    replace("resid_post", rows_from(handle), layers=[3])
 
 Each function gives one for the `interventions` option of generate() and
 run_with_cache(). Rows are all of the prompt and of what is generated, unless a
-headrace.rows() says which.
+headrace.rows() says which. A vector is an array, or the name that
+Client.put_vector() gave it.
 """
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from typing import Any, Optional
 
 import numpy as np
 
-from headrace.selection import Layers, RowSelector, hook_selector
+from headrace.selection import Layers, RowSelector
+from headrace.selection import hook as select_hook
 from headrace.selection import rows as select_rows
 from headrace.v1 import interventions_pb2
 
 Intervention = interventions_pb2.Intervention
+RowsFrom = interventions_pb2.RowsFrom
 
 
 def add(hook: str, vector: Any, *, coefficient: float = 1.0, layers: Layers = "all",
@@ -45,10 +49,26 @@ def cap(hook: str, vector: Any, limit: float, *, layers: Layers = "all",
     return _at(hook, layers, rows, cap=interventions_pb2.CapProjection(vector=to_vector(vector), limit=limit))
 
 
-def replace(hook: str, vector: Any, *, layers: Layers = "all",
+def replace(hook: str, source: Any, *, layers: Layers = "all",
             rows: Optional[RowSelector] = None) -> Intervention:
-    """row = vector"""
-    return _at(hook, layers, rows, replace=interventions_pb2.ReplaceRow(vector=to_vector(vector)))
+    """row = source: a vector, or the rows of rows_from()
+
+    Of rows without a position of their own to come from, those of the prompt
+    are an error, and generated ones stay what they are.
+    """
+    if isinstance(source, RowsFrom):
+        return _at(hook, layers, rows, replace=interventions_pb2.ReplaceRow(rows=source))
+    return _at(hook, layers, rows, replace=interventions_pb2.ReplaceRow(vector=to_vector(source)))
+
+
+def rows_from(handle: str, *, hook: Optional[str] = None, layer: Optional[int] = None, offset: int = 0) -> RowsFrom:
+    """Rows that an earlier call kept on the server: capture(…, keep=KeepRows()).
+
+    They were taken at `hook` and `layer`, which are those of the intervention
+    when they are None; position p is replaced by what was kept at p + offset.
+    """
+    source = None if hook is None else select_hook(hook).hook
+    return RowsFrom(handle=handle, hook=source, layer=layer, position_offset=offset)
 
 
 def zero(hook: str, *, layers: Layers = "all", rows: Optional[RowSelector] = None) -> Intervention:
@@ -57,6 +77,8 @@ def zero(hook: str, *, layers: Layers = "all", rows: Optional[RowSelector] = Non
 
 
 def to_vector(values: Any) -> interventions_pb2.Vector:
+    if isinstance(values, str):
+        return interventions_pb2.Vector(sha256=values)
     array = np.ascontiguousarray(values, "<f4")
     if array.ndim != 1:
         raise ValueError(f"a vector has one dimension; this has shape {array.shape}")
@@ -66,4 +88,4 @@ def to_vector(values: Any) -> interventions_pb2.Vector:
 def _at(hook: str, layers: Layers, rows: Optional[RowSelector], **op: Any) -> Intervention:
     if rows is None:
         rows = select_rows(prompt="all", generated="all")
-    return Intervention(where=hook_selector(hook, layers), rows=rows, **op)
+    return Intervention(where=select_hook(hook, layers=layers), rows=rows, **op)

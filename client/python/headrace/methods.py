@@ -6,7 +6,7 @@ from typing import Any, Callable, Generic, Optional, Type, TypeVar
 
 from google.protobuf.message import Message
 
-from headrace.v1 import generation_pb2, models_pb2
+from headrace.v1 import generation_pb2, models_pb2, vectors_pb2
 from headrace.wire import RowsReader
 
 Request = TypeVar("Request", bound=Message)
@@ -51,3 +51,7 @@ LIST_HOOK_POINTS = Method("ModelService", "ListHookPoints", models_pb2.ListHookP
                           models_pb2.ListHookPointsResponse)
 ESTIMATE_CAPTURE = Method("ModelService", "EstimateCapture", models_pb2.EstimateCaptureRequest,
                           models_pb2.EstimateCaptureResponse)
+PUT_VECTOR = Method("VectorService", "PutVector", vectors_pb2.PutVectorRequest, vectors_pb2.PutVectorResponse)
+GET_VECTOR = Method("VectorService", "GetVector", vectors_pb2.GetVectorRequest, vectors_pb2.GetVectorResponse)
+DELETE_VECTOR = Method("VectorService", "DeleteVector", vectors_pb2.DeleteVectorRequest,
+                       vectors_pb2.DeleteVectorResponse)

@@ -17,8 +17,11 @@ from headrace.checks import checked_text, set_field
 from headrace.hooks import HookNames
 from headrace.methods import Method
 from headrace.prompts import Chat, Prompt, embed_input, set_prompt
-from headrace.selection import CaptureSpec, Layers, RowSelector, hook_selector, make_capture, prompt_rows
-from headrace.v1 import derived_pb2, generation_pb2, models_pb2
+from headrace.interventions import to_vector
+from headrace.selection import CaptureSpec, Hooks, Layers, RowSelector, make_capture, prompt_rows
+from headrace.selection import hook as select_hook
+from headrace.stored import Stored, read_stored
+from headrace.v1 import derived_pb2, generation_pb2, models_pb2, vectors_pb2
 
 T = TypeVar("T")
 
@@ -78,7 +81,7 @@ def embed(model: str, inputs: Sequence[Union[str, Sequence[int]]], hook: str, la
         raise ValueError(f"pooling is {pooling!r}; it is 'mean' or 'last'")
     request = generation_pb2.EmbedRequest(
         model=model, inputs=[embed_input(f"inputs[{i}]", value) for i, value in enumerate(inputs)],
-        hook=hook_selector(hook, "all").hook, layer=layer,
+        hook=select_hook(hook).hook, layer=layer,
         pooling="POOLING_" + pooling.upper())
     for name, value in options.items():
         set_field(request, name, value)
@@ -91,6 +94,21 @@ def _read_embeddings(reply: generation_pb2.EmbedResponse) -> Array:
 
 def estimate_capture(request: generation_pb2.GenerateRequest) -> Unary[models_pb2.EstimateCaptureResponse]:
     return Unary(methods.ESTIMATE_CAPTURE, models_pb2.EstimateCaptureRequest(request=request), lambda reply: reply)
+
+
+def put_vector(vector: Any, time_to_live: Optional[float]) -> Unary[vectors_pb2.PutVectorResponse]:
+    request = vectors_pb2.PutVectorRequest(f32=to_vector(vector).f32, time_to_live=time_to_live)
+    return Unary(methods.PUT_VECTOR, request, lambda reply: reply)
+
+
+def get_vector(sha256: str, without_values: bool) -> Unary[Stored]:
+    request = vectors_pb2.GetVectorRequest(sha256=checked_text("sha256", sha256), without_values=without_values)
+    return Unary(methods.GET_VECTOR, request, read_stored)
+
+
+def delete_vector(sha256: str) -> Unary[None]:
+    request = vectors_pb2.DeleteVectorRequest(sha256=checked_text("sha256", sha256))
+    return Unary(methods.DELETE_VECTOR, request, lambda reply: None)
 
 
 # What an option may be called: the fields of the request and of its parts.
@@ -136,12 +154,12 @@ def cached_run(model: str, prompt: Prompt, capture: CaptureSpec,
     return generate(model, prompt, {"max_tokens": 0, **options, "capture": capture})
 
 
-def cache_capture(names: HookNames, hooks: Sequence[str], layers: Layers, rows: Optional[RowSelector], dtype: str,
+def cache_capture(names: HookNames, hooks: Hooks, layers: Layers, rows: Optional[RowSelector], dtype: str,
                   checks: bool) -> CaptureSpec:
     """The hooks, and the logits."""
-    wanted: Sequence[str] = hooks if isinstance(hooks, str) else list(dict.fromkeys([*hooks, "logits"]))
+    wanted: Hooks = hooks if isinstance(hooks, str) or "logits" in hooks else [*hooks, "logits"]
     return make_capture(names.selectors(wanted, layers), rows, dtype, checks)
 
 
-def derived_capture(spec: derived_pb2.DerivedSpec, rows: Optional[RowSelector]) -> CaptureSpec:
-    return CaptureSpec(rows=prompt_rows() if rows is None else rows, derived=[spec])
+def derived_capture(specs: Sequence[derived_pb2.DerivedSpec], rows: Optional[RowSelector]) -> CaptureSpec:
+    return CaptureSpec(rows=prompt_rows() if rows is None else rows, derived=specs)

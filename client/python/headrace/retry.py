@@ -13,13 +13,15 @@ import grpc
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """A call is made again when the server cannot be reached, drains or is full,
-    as long as nothing of its reply was delivered.
+    """A call is made again when the server cannot be reached, drains or is full.
+    A stream goes on where it broke, unless it depends on the clock (a
+    time_limit, rows that may be left out): that ends with the error.
 
     The pause is what the server says, else `initial_delay`, doubled each time
     and varied by a fifth. A server that is full and gives no delay has refused
-    the request for what it is: that is no reason to ask again. The client's
-    timeout bounds all attempts together.
+    the request for what it is: that is no reason to ask again. Attempts of a
+    stream are counted from the last event that came. The client's timeout
+    bounds all of them together.
     """
 
     max_attempts: int = 5
@@ -51,6 +53,10 @@ class Attempts:
             raise StoppedError("DEADLINE_EXCEEDED: the timeout passed between two attempts",
                                grpc.StatusCode.DEADLINE_EXCEEDED)
         return left
+
+    def progressed(self) -> None:
+        """Something new came: what failed before is no reason to give up."""
+        self._made = 1
 
     def pause(self, error: HeadraceError) -> float:
         """Seconds until the next attempt; raises the error when there is none."""
