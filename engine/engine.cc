@@ -1,6 +1,8 @@
 // Loading: from options to a warm engine.
 #include "engine/engine.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -164,6 +166,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
                         .options = options});
   progress.Report("warming up", kReadShare + kPackShare);
   RETURN_IF_ERROR(WarmUp(*engine));
+  // What loading alone needed: by itself, glibc would keep it for later.
+  malloc_trim(0);
   progress.Report("ready", 1);
   return engine;
 }

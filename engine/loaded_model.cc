@@ -188,6 +188,7 @@ absl::StatusOr<LoadedModel> LoadModel(const EngineOptions& options) {
   info.warnings.insert(info.warnings.end(), model.description.warnings.begin(),
                        model.description.warnings.end());
   RETURN_IF_ERROR(ResolveDefaults(options, info));
+  model.source->DropMetadata();
   return model;
 }
 

@@ -29,8 +29,9 @@ class AlignedBuffer {
   explicit AlignedBuffer(size_t size) : size_(size) {
     if (size == 0) return;
     const size_t bytes = RoundUp(size * sizeof(T), kAlignment);
-    if (bytes >= kHugePageBytes) {
-      data_ = {static_cast<T*>(MapHugePages(bytes)), Free{bytes}};
+    if (bytes >= kMappedBytes) {
+      void* map = bytes >= kHugePageBytes ? MapHugePages(bytes) : Map(bytes);
+      data_ = {static_cast<T*>(map), Free{bytes}};
       return;
     }
     void* p = std::aligned_alloc(kAlignment, bytes);
@@ -49,6 +50,9 @@ class AlignedBuffer {
   std::span<const T> span() const { return {data_.get(), size_}; }
 
  private:
+  // From here on memory is the system's and takes nothing until it is touched:
+  // buffers for the largest step cost what the steps that ran needed.
+  static constexpr size_t kMappedBytes = size_t{128} << 10;
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
 
   struct Free {
@@ -68,12 +72,16 @@ class AlignedBuffer {
 
   // Zeroed by the system, page by page, for the thread that touches it first; a
   // page that no one touches takes no memory.
-  static void* MapHugePages(size_t bytes) {
-    const size_t used = RoundUp(bytes, size_t{4096});
-    void* map = mmap(nullptr, used + kHugePageBytes, PROT_READ | PROT_WRITE,
+  static void* Map(size_t bytes) {
+    void* map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) throw std::bad_alloc();
-    auto* begin = static_cast<std::byte*>(map);
+    return map;
+  }
+
+  static void* MapHugePages(size_t bytes) {
+    const size_t used = RoundUp(bytes, size_t{4096});
+    auto* begin = static_cast<std::byte*>(Map(used + kHugePageBytes));
     const auto address = reinterpret_cast<uintptr_t>(begin);
     const size_t before = RoundUp(address, kHugePageBytes) - address;
     if (before > 0) munmap(begin, before);

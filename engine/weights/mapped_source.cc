@@ -39,6 +39,9 @@ class MappedSource final : public WeightSource {
   const nlohmann::ordered_json& metadata() const override {
     return parts_.metadata;
   }
+  void DropMetadata() override {
+    parts_.metadata = nlohmann::ordered_json::object();
+  }
   const std::vector<std::string>& warnings() const override {
     return parts_.warnings;
   }

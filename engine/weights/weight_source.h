@@ -53,6 +53,9 @@ class WeightSource {
   //                 Latin-1 text so that JSON can carry them.
   // Objects keep the file's order; looking up a member is linear in its size.
   virtual const nlohmann::ordered_json& metadata() const = 0;
+  // Empties metadata(), once all was read that is needed: a vocabulary takes
+  // tens of megabytes as JSON.
+  virtual void DropMetadata() = 0;
   // Gives memory of tensors that were read back; they can be read again.
   virtual void ReleasePages() const = 0;
   // Found while opening: contradictions that were resolved, stray files.

@@ -112,18 +112,3 @@ def test_requests_whose_deadline_passed_in_the_queue_are_not_computed(smollm2_pa
         # Of `busy` and of the last request.
         assert eventually(lambda: address.metric("headrace_prompt_tokens_total") == 2)
         assert address.becomes_idle()
-
-
-def test_weights_take_memory_once(smollm2_path, start):
-    # Packed, they are read from the file no more, but for rows of the embedding.
-    with start(smollm2_path) as address, headrace.Client(address) as client:
-        assert client.generate_text("Hello", max_tokens=4)
-        smaps = pathlib.Path(f"/proc/{address.pid}/smaps").read_text()
-    mapped = 0
-    inside = False
-    for line in smaps.splitlines():
-        if "-" in line.split()[0]:
-            inside = line.endswith(smollm2_path.name)
-        elif inside and line.startswith("Rss:"):
-            mapped += int(line.split()[1]) << 10
-    assert 0 < mapped < smollm2_path.stat().st_size / 8

@@ -205,6 +205,19 @@ TEST(WeightSourceTest, SpeaksOfTheFormatThatTheNamePromises) {
   }
 }
 
+TEST(WeightSourceTest, TensorsOutliveTheMetadata) {
+  TempFolder folder;
+  WriteGgufModel(BuildTinyModel(), folder.Join("tiny.gguf"));
+  const auto source = OpenOrDie(folder.Join("tiny.gguf"));
+  ASSERT_FALSE(source->metadata().empty());
+  const std::string hash = HashWeights(*source);
+
+  source->DropMetadata();
+
+  EXPECT_TRUE(source->metadata().empty());
+  EXPECT_EQ(HashWeights(*source), hash);
+}
+
 TEST(HashWeightsTest, IsTheSameForTheSameTensorsAndNoOthers) {
   TempFolder folder;
   TestModel model = BuildTinyModel();
