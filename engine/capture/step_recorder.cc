@@ -203,20 +203,31 @@ void StepRecorder::OnAttention(int32_t layer, const AttentionView& view) {
 
 void StepRecorder::DeliverHead(Slice& slice, const HookSelection& selection,
                                LayerHead at, const AttentionView& view) {
-  for (const SelectedRow& row : slice.rows) {
-    const AttentionRow made = MakeAttentionRow(
-        selection.hook, view, row.step_row, at.head, selection.top_keys);
-    HandOver(slice, row.step_row,
-             {.hook = selection.hook,
-              .layer = at.layer,
-              .head = at.head,
-              .phase = row.phase,
-              .position = row.position,
-              .token = row.token,
-              .values = made.values,
-              .ids = made.key_positions,
-              .key_start = made.key_start,
-              .key_count = made.key_count});
+  // Made together, as many as fit beside the caches; handed over in order.
+  constexpr size_t kTogether = 64;
+  std::vector<AttentionRow> made(std::min(kTogether, slice.rows.size()));
+  for (size_t begin = 0; begin < slice.rows.size(); begin += kTogether) {
+    const std::span<const SelectedRow> rows =
+        std::span(slice.rows)
+            .subspan(begin, std::min(kTogether, slice.rows.size() - begin));
+    view.ForEach(static_cast<int64_t>(rows.size()), [&](int64_t i) {
+      const auto index = static_cast<size_t>(i);
+      made[index] = MakeAttentionRow(selection.hook, view, rows[index].step_row,
+                                     at.head, selection.top_keys);
+    });
+    for (size_t i = 0; i < rows.size(); ++i) {
+      HandOver(slice, rows[i].step_row,
+               {.hook = selection.hook,
+                .layer = at.layer,
+                .head = at.head,
+                .phase = rows[i].phase,
+                .position = rows[i].position,
+                .token = rows[i].token,
+                .values = made[i].values,
+                .ids = made[i].key_positions,
+                .key_start = made[i].key_start,
+                .key_count = made[i].key_count});
+    }
   }
 }
 

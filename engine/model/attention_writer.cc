@@ -32,7 +32,8 @@ std::vector<AttentionSequence> Sequences(const StepRows& rows) {
 
 class ScoresOnDemand final : public AttentionView {
  public:
-  explicit ScoresOnDemand(const AttentionInputs& inputs) : inputs_(inputs) {}
+  ScoresOnDemand(ThreadTeam& team, const AttentionInputs& inputs)
+      : team_(team), inputs_(inputs) {}
 
   Keys KeysOf(int32_t step_row) const override {
     const AttentionSequence& sequence = SequenceOf(step_row);
@@ -46,6 +47,10 @@ class ScoresOnDemand final : public AttentionView {
     AttentionScores(inputs_, sequence, step_row - sequence.first_row, head,
                     dst.data());
   }
+  void ForEach(int64_t count,
+               absl::FunctionRef<void(int64_t)> work) const override {
+    team_.ParallelFor(count, [&](int64_t i, int) { work(i); });
+  }
 
  private:
   // Sequences stand in the order of their rows.
@@ -57,6 +62,7 @@ class ScoresOnDemand final : public AttentionView {
         }));
   }
 
+  ThreadTeam& team_;
   const AttentionInputs& inputs_;
 };
 
@@ -119,7 +125,8 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
   const AttentionInputs inputs = Inputs(step, qkv, sequences);
   if (step.Wanted(HookPoint::kAttnScores, layer_) ||
       step.Wanted(HookPoint::kAttnProbs, layer_)) {
-    step.rows.observer->OnAttention(layer_, ScoresOnDemand(inputs));
+    step.rows.observer->OnAttention(layer_,
+                                    ScoresOnDemand(step.ops.team(), inputs));
   }
   Attention(step.ops.team(), inputs, step.attention, buffers.z.data(),
             q_width());

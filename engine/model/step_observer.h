@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "engine/model/hook_point.h"
 
 namespace headrace {
@@ -47,6 +48,9 @@ class AttentionView {
   //   dst: [KeysOf(step_row).count]
   virtual void Scores(int32_t step_row, int32_t head,
                       std::span<float> dst) const = 0;
+  // Calls work(i) for every i below `count`, on the step's threads.
+  virtual void ForEach(int64_t count,
+                       absl::FunctionRef<void(int64_t)> work) const = 0;
 };
 
 class StepObserver {

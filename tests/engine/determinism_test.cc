@@ -71,6 +71,7 @@ void ExpectSameBits(const TestSequence& a, const TestSequence& b) {
   for (size_t i = 0; i < a.sampled.size(); ++i) {
     EXPECT_EQ(a.sampled[i].token.logprob, b.sampled[i].token.logprob);
   }
+  EXPECT_TRUE(a.rows.attention == b.rows.attention);
   ASSERT_EQ(a.rows.rows.size(), b.rows.rows.size());
   for (const auto& [key, values] : a.rows.rows) {
     const std::vector<float>& other = b.rows.rows.at(key);
