@@ -244,7 +244,8 @@ void Server::Serve(std::unique_ptr<Engine> engine) {
       .vectors = &vectors_};
   model_.loop = loop_.get();
   rpc_.Serve(&model_);
-  metrics_->Watch([this] { return stats(); });
+  metrics_->Watch([this] { return stats(); },
+                  [this] { return vectors_.stats(); });
 }
 
 void Server::SetReady() {
@@ -312,7 +313,7 @@ Server::~Server() {
     closed_ = true;
   }
   if (watcher_.joinable()) watcher_.join();
-  if (metrics_ != nullptr) metrics_->Watch(nullptr);
+  if (metrics_ != nullptr) metrics_->Watch(nullptr, nullptr);
   grpc_server_.reset();
 }
 

@@ -9,6 +9,7 @@
 
 #include <exception>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,11 +24,12 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 // One line per number of a snapshot.
+template <typename Stats>
 struct SnapshotMetric {
   const char* name;
   const char* help;
   MetricType type;
-  double (*value)(const BatchStats&);
+  double (*value)(const Stats&);
 };
 
 double KvUsage(const BatchStats& stats) {
@@ -37,7 +39,7 @@ double KvUsage(const BatchStats& stats) {
                    static_cast<double>(stats.kv_cache.total_blocks);
 }
 
-const SnapshotMetric kSnapshot[] = {
+const SnapshotMetric<BatchStats> kBatch[] = {
     {"headrace_num_requests_waiting", "Requests that wait for admission.",
      MetricType::Gauge,
      [](const BatchStats& s) {
@@ -118,29 +120,63 @@ const SnapshotMetric kSnapshot[] = {
      [](const BatchStats& s) { return absl::ToDoubleSeconds(s.stalled); }},
 };
 
-// Asks for a snapshot at every scrape.
+const SnapshotMetric<StoreStats> kStore[] = {
+    {"headrace_stored_vectors", "Vectors that clients put.", MetricType::Gauge,
+     [](const StoreStats& s) { return static_cast<double>(s.vectors); }},
+    {"headrace_stored_vector_bytes", "What they take.", MetricType::Gauge,
+     [](const StoreStats& s) { return static_cast<double>(s.vector_bytes); }},
+    {"headrace_kept_rows_handles", "Requests whose rows are kept.",
+     MetricType::Gauge,
+     [](const StoreStats& s) { return static_cast<double>(s.kept_rows); }},
+    {"headrace_kept_rows_bytes", "What those rows take.", MetricType::Gauge,
+     [](const StoreStats& s) {
+       return static_cast<double>(s.kept_rows_bytes);
+     }},
+    {"headrace_vector_store_bytes",
+     "Vectors and kept rows, reserved and in use too.", MetricType::Gauge,
+     [](const StoreStats& s) { return static_cast<double>(s.bytes_used); }},
+    {"headrace_vector_store_limit_bytes", "What they may take.",
+     MetricType::Gauge,
+     [](const StoreStats& s) { return static_cast<double>(s.bytes_limit); }},
+    {"headrace_vector_store_refusals_total",
+     "Vectors and kept rows refused for want of room.", MetricType::Counter,
+     [](const StoreStats& s) { return static_cast<double>(s.refusals); }},
+};
+
+template <typename Stats>
+void AddFamilies(std::span<const SnapshotMetric<Stats>> metrics,
+                 const std::function<Stats()>& snapshot,
+                 std::vector<MetricFamily>& families) {
+  if (!snapshot) return;
+  const Stats stats = snapshot();
+  for (const SnapshotMetric<Stats>& metric : metrics) {
+    ClientMetric value;
+    value.gauge.value = value.counter.value = metric.value(stats);
+    families.push_back({metric.name, metric.help, metric.type, {value}});
+  }
+}
+
+// Asks for snapshots at every scrape.
 class SnapshotCollector final : public prometheus::Collectable {
  public:
-  void Watch(std::function<BatchStats()> stats) {
+  void Watch(std::function<BatchStats()> batch,
+             std::function<StoreStats()> store) {
     const std::scoped_lock lock(mutex_);
-    stats_ = std::move(stats);
+    batch_ = std::move(batch);
+    store_ = std::move(store);
   }
   std::vector<MetricFamily> Collect() const override {
     const std::scoped_lock lock(mutex_);
     std::vector<MetricFamily> families;
-    if (!stats_) return families;
-    const BatchStats stats = stats_();
-    for (const SnapshotMetric& metric : kSnapshot) {
-      ClientMetric value;
-      value.gauge.value = value.counter.value = metric.value(stats);
-      families.push_back({metric.name, metric.help, metric.type, {value}});
-    }
+    AddFamilies<BatchStats>(kBatch, batch_, families);
+    AddFamilies<StoreStats>(kStore, store_, families);
     return families;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::function<BatchStats()> stats_;
+  std::function<BatchStats()> batch_;
+  std::function<StoreStats()> store_;
 };
 
 prometheus::Histogram& Seconds(prometheus::Registry& registry, const char* name,
@@ -203,8 +239,9 @@ absl::StatusOr<std::unique_ptr<Metrics>> Metrics::Create(
 
 const std::string& Metrics::address() const { return parts_->address; }
 
-void Metrics::Watch(std::function<BatchStats()> stats) {
-  parts_->snapshot->Watch(std::move(stats));
+void Metrics::Watch(std::function<BatchStats()> batch,
+                    std::function<StoreStats()> store) {
+  parts_->snapshot->Watch(std::move(batch), std::move(store));
 }
 
 void Metrics::Count(const RequestRecord& record) {

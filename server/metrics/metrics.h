@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/batching/batch_stats.h"
+#include "server/vectors/store_stats.h"
 
 namespace headrace {
 
@@ -23,8 +24,10 @@ class Metrics {
   // host:port of /metrics, with the port that was chosen; empty without.
   const std::string& address() const;
 
-  // Gauges and counters are read from `stats` at every scrape.
-  void Watch(std::function<BatchStats()> stats);
+  // Gauges and counters are read from these at every scrape; null: there are
+  // none.
+  void Watch(std::function<BatchStats()> batch,
+             std::function<StoreStats()> store);
   // Histograms take each request when it has ended.
   void Count(const RequestRecord& record);
 

@@ -8,8 +8,11 @@
 namespace headrace {
 
 absl::StatusOr<Reservation> VectorStore::Reserve(int64_t bytes) {
-  DropExpired();
-  return quota_->Take(bytes + kEntryBytes);
+  const absl::MutexLock lock(&mutex_);
+  DropExpiredLocked();
+  absl::StatusOr<Reservation> taken = quota_->Take(bytes + kEntryBytes);
+  if (!taken.ok()) ++refusals_;
+  return taken;
 }
 
 absl::Time VectorStore::Put(const std::string& sha256, StoredRows rows,
@@ -50,6 +53,20 @@ bool VectorStore::Delete(std::string_view sha256) {
   const absl::MutexLock lock(&mutex_);
   DropExpiredLocked();
   return entries_.erase(absl::string_view(sha256.data(), sha256.size())) > 0;
+}
+
+StoreStats VectorStore::stats() const {
+  StoreStats stats{.bytes_used = quota_->used(),
+                   .bytes_limit = quota_->limit()};
+  const absl::MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) {
+    const bool rows = !entry.rows->blocks.empty();
+    ++(rows ? stats.kept_rows : stats.vectors);
+    (rows ? stats.kept_rows_bytes : stats.vector_bytes) +=
+        entry.rows->bytes.bytes();
+  }
+  stats.refusals = refusals_;
+  return stats;
 }
 
 void VectorStore::DropExpired() {

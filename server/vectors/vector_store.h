@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/vectors/byte_quota.h"
+#include "server/vectors/store_stats.h"
 #include "server/vectors/stored_rows.h"
 
 namespace headrace {
@@ -69,6 +70,7 @@ class VectorStore {
 
   const VectorStoreOptions& options() const { return options_; }
   int64_t bytes_used() const { return quota_->used(); }
+  StoreStats stats() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Time now() const { return options_.now(); }
 
  private:
@@ -76,7 +78,8 @@ class VectorStore {
 
   const VectorStoreOptions options_;
   const std::shared_ptr<ByteQuota> quota_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
+  int64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, StoredEntry> entries_
       ABSL_GUARDED_BY(mutex_);
 };

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "headrace/v1/inference.grpc.pb.h"
 #include "tests/server/server_fixture.h"
 
 namespace headrace {
@@ -327,6 +328,40 @@ TEST_F(ServerTest, MetricsCountWhatWasDone) {
   EXPECT_THAT(page, HasSubstr("headrace_prompt_tokens_total 5"));
   EXPECT_THAT(page, HasSubstr("headrace_kv_blocks_used 0"));
   EXPECT_THAT(page, HasSubstr("headrace_time_to_first_token_seconds_count 1"));
+}
+
+TEST_F(ServerTest, MetricsShowWhatStaysHere) {
+  ServerOptions options;
+  options.metrics_listen = "127.0.0.1:0";
+  options.max_vector_bytes = 2048;
+  Start(options);
+  const auto put = [&](size_t floats) {
+    v1::PutVectorRequest request;
+    request.set_f32(std::string(floats * sizeof(float), '\0'));
+    v1::PutVectorResponse response;
+    grpc::ClientContext context;
+    return v1::VectorService::NewStub(channel_)
+        ->PutVector(&context, request, &response)
+        .error_code();
+  };
+  ASSERT_EQ(put(8), grpc::StatusCode::OK);
+  ASSERT_EQ(put(1000), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  v1::GenerateRequest keep = Text("hello", 0);
+  keep.mutable_capture()->add_hooks()->set_hook(v1::HOOK_POINT_EMBED);
+  keep.mutable_capture()->mutable_rows()->mutable_prompt()->set_all(true);
+  keep.mutable_capture()->mutable_keep()->set_time_to_live(60);
+  ASSERT_TRUE(Generate(keep).status.ok());
+
+  const std::string page =
+      Talk(PortOf(server_->metrics_address()), "GET /metrics HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(page, HasSubstr("headrace_stored_vectors 1\n"));
+  EXPECT_THAT(page, HasSubstr("headrace_stored_vector_bytes 544\n"));
+  EXPECT_THAT(page, HasSubstr("headrace_kept_rows_handles 1\n"));
+  // Five rows of eight floats with their positions.
+  EXPECT_THAT(page, HasSubstr("headrace_kept_rows_bytes 712\n"));
+  EXPECT_THAT(page, HasSubstr("headrace_vector_store_bytes 1256\n"));
+  EXPECT_THAT(page, HasSubstr("headrace_vector_store_limit_bytes 2048\n"));
+  EXPECT_THAT(page, HasSubstr("headrace_vector_store_refusals_total 1\n"));
 }
 
 TEST_F(ServerTest, ATakenMetricsPortIsRefused) {
