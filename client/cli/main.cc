@@ -21,6 +21,7 @@
 #include "client/cli/command.h"
 #include "client/cli/text_file.h"
 #include "client/cpp/errors.h"
+#include "client/cpp/memory.h"
 #include "google/protobuf/stubs/logging.h"
 
 template <typename T>
@@ -323,6 +324,7 @@ static void FillClosedOutputs() {
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no crash
+  headrace::client::KeepFreedMemory();
   google::protobuf::SetLogHandler(nullptr);  // the server says what is wrong
   absl::SetProgramUsageMessage(headrace::cli::Usage());
   return headrace::cli::Main(absl::ParseCommandLine(argc, argv));

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "absl/crc/crc32c.h"
 #include "absl/strings/str_cat.h"
+#include "engine/checksum/crc32c.h"
 
 namespace headrace::client {
 namespace {
@@ -70,8 +70,7 @@ absl::StatusOr<std::string_view> ChunkData(const v1::ActivationChunk& chunk,
     return absl::DataLossError(
         absl::StrCat(Name(chunk), " has ", data.size(), " bytes, not ", size));
   }
-  const absl::string_view bytes(data.data(), data.size());
-  if (static_cast<uint32_t>(absl::ComputeCrc32c(bytes)) != chunk.crc32c()) {
+  if (ExtendCrc32c(0, data) != chunk.crc32c()) {
     return absl::DataLossError(Name(chunk) + ": wrong checksum");
   }
   return data;

@@ -1,10 +1,10 @@
 #include "server/batching/activation_ring.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
-#include "absl/crc/crc32c.h"
-#include "absl/strings/string_view.h"
+#include "engine/checksum/crc32c.h"
 #include "server/batching/wire_rows.h"
 
 namespace headrace {
@@ -42,9 +42,8 @@ void ActivationRing::Add(int32_t choice, const CapturedRow& row) {
     chunk.key_counts.push_back(row.key_count);
   }
   if (row.rows_averaged > 0) chunk.rows_averaged.push_back(row.rows_averaged);
-  chunk.crc32c = static_cast<uint32_t>(
-      absl::ExtendCrc32c(absl::crc32c_t{chunk.crc32c},
-                         absl::string_view(chunk.data).substr(begin)));
+  chunk.crc32c =
+      ExtendCrc32c(chunk.crc32c, std::string_view(chunk.data).substr(begin));
   used_bytes_ += RingCost(hook);
   open_gap_.erase(choice);
 
@@ -88,6 +87,11 @@ ActivationChunk& ActivationRing::UnfinishedChunk(const Key& key,
     chunk.dtype = hook.dtype;
     chunk.width = width;
     chunk.compression = layout_.compression;
+    // Growing would copy a prompt's rows twice; it seldom has fewer.
+    if (key.phase == Phase::kPrompt) {
+      chunk.data.reserve(
+          static_cast<size_t>(hook.rows_per_chunk * hook.row_bytes));
+    }
   }
   return chunk;
 }

@@ -41,7 +41,7 @@ struct ForwardTraits {
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::ForwardResponse>* StartForward(
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartForward(
     RpcContext* rpc, grpc::CallbackServerContext* call,
     const v1::ForwardRequest* request) {
   return StreamReactor<ForwardTraits>::Create(rpc, call, request);

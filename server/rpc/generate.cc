@@ -44,7 +44,7 @@ struct GenerateTraits {
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartGenerate(
     RpcContext* rpc, grpc::CallbackServerContext* call,
     const v1::GenerateRequest* request) {
   return StreamReactor<GenerateTraits>::Create(rpc, call, request);

@@ -1,5 +1,9 @@
 #include "server/rpc/services.h"
 
+#include <utility>
+
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "server/convert/generate_request.h"
 #include "server/convert/models.h"
 #include "server/convert/tokenize.h"
@@ -11,14 +15,38 @@
 
 namespace headrace {
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
-    grpc::CallbackServerContext* call, const v1::GenerateRequest* request) {
-  return StartGenerate(rpc_, call, request);
+namespace {
+
+int IndexOf(const char* method) {
+  return google::protobuf::DescriptorPool::generated_pool()
+      ->FindMethodByName(method)
+      ->index();
 }
 
-grpc::ServerWriteReactor<v1::ForwardResponse>* InferenceService::Forward(
-    grpc::CallbackServerContext* call, const v1::ForwardRequest* request) {
-  return StartForward(rpc_, call, request);
+// What generated code has for a method that streams its responses, but for
+// their type.
+template <typename Request, typename Start>
+grpc::internal::MethodHandler* HandlerOf(Start start) {
+  return new grpc::internal::CallbackServerStreamingHandler<Request,
+                                                            grpc::ByteBuffer>(
+      std::move(start));
+}
+
+}  // namespace
+
+InferenceService::InferenceService(RpcContext* rpc) : rpc_(rpc) {
+  MarkMethodCallback(
+      IndexOf("headrace.v1.InferenceService.Generate"),
+      HandlerOf<v1::GenerateRequest>([rpc](grpc::CallbackServerContext* call,
+                                           const v1::GenerateRequest* request) {
+        return StartGenerate(rpc, call, request);
+      }));
+  MarkMethodCallback(
+      IndexOf("headrace.v1.InferenceService.Forward"),
+      HandlerOf<v1::ForwardRequest>([rpc](grpc::CallbackServerContext* call,
+                                          const v1::ForwardRequest* request) {
+        return StartForward(rpc, call, request);
+      }));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Embed(

@@ -11,15 +11,10 @@ namespace headrace {
 
 class InferenceService final : public v1::InferenceService::CallbackService {
  public:
-  // `rpc` outlives this.
-  explicit InferenceService(RpcContext* rpc) : rpc_(rpc) {}
+  // `rpc` outlives this. Generate and Forward give messages to the transport
+  // as bytes (wire_message.h), and so are no methods of this.
+  explicit InferenceService(RpcContext* rpc);
 
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* call,
-      const v1::GenerateRequest* request) override;
-  grpc::ServerWriteReactor<v1::ForwardResponse>* Forward(
-      grpc::CallbackServerContext* call,
-      const v1::ForwardRequest* request) override;
   grpc::ServerUnaryReactor* Embed(grpc::CallbackServerContext* call,
                                   const v1::EmbedRequest* request,
                                   v1::EmbedResponse* response) override;

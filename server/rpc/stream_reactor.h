@@ -25,6 +25,7 @@
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/status.h"
 #include "server/rpc/tenant.h"
+#include "server/rpc/wire_message.h"
 
 namespace headrace {
 
@@ -38,7 +39,7 @@ inline constexpr int64_t kMaxWaitingTokens = 1024;
 //                    Response&);  // false: the event has no message
 template <typename Traits>
 class StreamReactor final
-    : public grpc::ServerWriteReactor<typename Traits::Response>,
+    : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       public std::enable_shared_from_this<StreamReactor<Traits>> {
  public:
   using Request = typename Traits::Request;
@@ -158,12 +159,13 @@ class StreamReactor final
         this->Finish(ToGrpcStatus(failed->status));
         return;
       }
-      response_.Clear();
+      Response response;
       const bool last = std::holds_alternative<EndEvent>(*event);
       if (!Traits::Fill(*event, header_, model_->context.engine->tokenizer(),
-                        response_)) {
+                        response)) {
         continue;
       }
+      response_ = ToWire(response);
       writing_ = true;
       if (last) {
         finished_ = true;
@@ -197,7 +199,7 @@ class StreamReactor final
   RequestId request_id_ ABSL_GUARDED_BY(mutex_){};
   v1::Header header_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<EventStream> stream_ ABSL_GUARDED_BY(mutex_);
-  Response response_;  // of the write under way
+  grpc::ByteBuffer response_;  // of the write under way
 };
 
 }  // namespace headrace

@@ -26,6 +26,7 @@ ENGINE_PUBLIC = "engine's public headers"
 # A file belongs to the longest name that its path starts with.
 ARROWS = {
     "engine/base": (),
+    "engine/checksum": (),
     "engine/tensor": ("engine/base",),
     "engine/weights": ("engine/tensor", "engine/base"),
     "engine/tokenizer": ("engine/base",),
@@ -57,14 +58,14 @@ ARROWS = {
         "engine/base",
     ),
     "server/vectors": (ENGINE_PUBLIC,),
-    "server/batching": ("server/vectors", ENGINE_PUBLIC),
+    "server/batching": ("server/vectors", "engine/checksum", ENGINE_PUBLIC),
     # The values that go into and come out of the queue, not the loop.
     "server/convert": (
         "server/batching/request.h", "server/batching/events.h",
         "server/batching/retry_after.h", "server/vectors", "proto", ENGINE_PUBLIC,
     ),
     "server/auth": (STATUS,),
-    "server/metrics": ("server/batching/batch_stats.h", STATUS),
+    "server/metrics": ("server/batching/batch_stats.h", "server/vectors/store_stats.h", STATUS),
     "server/rpc": (
         "server/batching", "server/convert", "server/auth", "server/metrics",
         "server/vectors", "proto", ENGINE_PUBLIC,
@@ -75,7 +76,7 @@ ARROWS = {
     ),
     "client/cpp/internal": ("client/cpp", "proto"),
     # The messages are the SDK's own types; the stub is not.
-    "client/cpp": ("client/cpp/internal", "proto"),
+    "client/cpp": ("client/cpp/internal", "engine/checksum", "proto"),
     # The files of directions that it imports are those of models.
     "client/cli": ("client/cpp", "engine/weights", "engine/tensor", "proto"),
 }
@@ -83,7 +84,7 @@ ARROWS = {
 # Third-party headers that only some rooms may see: regular expression: rooms.
 EDGES = {
     r"dnnl|oneapi/dnnl": ("engine/ops",),
-    r"hwy/|immintrin\.h|x86intrin\.h|arm_neon\.h": ("engine/ops/kernels",),
+    r"hwy/|immintrin\.h|x86intrin\.h|arm_neon\.h": ("engine/ops/kernels", "engine/checksum"),
     r"omp\.h": ("engine/ops", "engine/base"),
     r"grpc/|grpcpp/|.*\.grpc\.pb\.h": (
         "server", "server/rpc", "server/auth", "client/cpp/internal",
