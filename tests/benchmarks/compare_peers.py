@@ -6,10 +6,11 @@
 
 Builds nothing. Peers are taken where they are found: llama.cpp as PyPI's
 llama-cpp-python, transformers (float32, the file's weights dequantised),
-OpenVINO GenAI with --openvino FOLDER. Rounds are interleaved: every peer once,
+OpenVINO GenAI, from the file itself or an export with --openvino FOLDER. Rounds are interleaved: every peer once,
 then every peer again, so that a busy neighbour slows all of them; the table has
-medians and the ratio of headrace to each peer. The roofs of the machine are
-measured in the same run by build/release/bin/measure_roofs.
+medians and the ratio of headrace to each peer. Each peer has a process of its own:
+threads that one library leaves spinning would slow down another's. The roofs of
+the machine are measured in the same run by build/release/bin/measure_roofs.
 
 Speed without equal precision says nothing: perplexity of a public-domain text
 and the mean KL divergence from transformers' float32 distributions stand beside
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import platform
@@ -48,9 +50,9 @@ class Result:
     log_probabilities: object = None  # [positions, vocabulary] of TEXT, natural logs
 
 
-def tokens_of_prompt(count, vocab_size):
-    """Ids that no tokenizer made: speed does not depend on them."""
-    return [(7919 * i + 13) % (vocab_size - 1000) + 500 for i in range(count)]
+def tokens_of_prompt(count, vocab_size, first=13):
+    """Ids that no tokenizer made: speed does not depend on them. Another `first`, another prompt."""
+    return [(7919 * i + first) % (vocab_size - 1000) + 500 for i in range(count)]
 
 
 class Headrace:
@@ -156,18 +158,22 @@ class Transformers:
 class OpenVino:
     def __init__(self, options):
         import openvino_genai
-        if not options.openvino:
-            raise ImportError("no --openvino FOLDER with an exported model")
+        if options.depth:
+            raise ImportError("no way to tell the prompt's speed from that of the context before it")
         self.options = options
         self.genai = openvino_genai
         self.pipeline = openvino_genai.LLMPipeline(
-            str(options.openvino), "CPU", INFERENCE_NUM_THREADS=options.threads)
+            str(options.openvino or options.model), "CPU", INFERENCE_NUM_THREADS=options.threads)
         self.name = f"OpenVINO GenAI {getattr(openvino_genai, '__version__', '')}".strip()
+        self.runs = 0
+        self.measure(Result())  # its first run compiles
 
     def measure(self, result):
         import numpy as np
         import openvino as ov
-        ids = np.array([tokens_of_prompt(self.options.prompt, 32000)], np.int64)
+        # Its prefix cache would know a prompt that it has seen.
+        ids = np.array([tokens_of_prompt(self.options.prompt, 32000, first=self.runs)], np.int64)
+        self.runs += 1
         inputs = self.genai.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids)))
         config = self.genai.GenerationConfig(max_new_tokens=self.options.generate, ignore_eos=True, do_sample=False)
         metrics = self.pipeline.generate(inputs, config).perf_metrics
@@ -184,13 +190,56 @@ def log_softmax(logits):
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
+class Process:
+    """A peer in a process of its own, asked over a pipe. Raises ImportError where the library is not installed."""
+
+    def __init__(self, kind, *arguments):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, kind, arguments), daemon=True)
+        self.process.start()
+        self.is_reference = kind is Transformers
+        self.name = self.answer()
+
+    def answer(self):
+        answer = self.pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def measure(self, result):
+        self.pipe.send(("measure", Result()))
+        one = self.answer()
+        result.prefill += one.prefill
+        result.decode += one.decode
+
+    def log_probabilities(self, ids):
+        self.pipe.send(("log_probabilities", ids))
+        return self.answer()
+
+
+def serve(pipe, kind, arguments):
+    """The other end of a Process."""
+    try:
+        peer = kind(*arguments)
+        pipe.send(peer.name)
+        while True:
+            method, argument = pipe.recv()
+            answer = getattr(peer, method)(argument)
+            pipe.send(argument if method == "measure" else answer)
+    except EOFError:
+        pass
+    except Exception as error:  # pylint: disable=broad-except
+        pipe.send(error)
+
+
 def open_peers(options):
-    peers = [Headrace(options, "fast"), Headrace(options, "exact")]
-    for peer in (LlamaCpp, Transformers, OpenVino):
+    peers = [Process(Headrace, options, "fast"), Process(Headrace, options, "exact")]
+    for kind in (LlamaCpp, Transformers, OpenVino):
         try:
-            peers.append(peer(options))
+            peers.append(Process(kind, options))
         except ImportError as error:
-            print(f"left out: {peer.__name__} ({error})", file=sys.stderr)
+            print(f"left out: {kind.__name__} ({error})", file=sys.stderr)
     return peers
 
 
@@ -214,7 +263,7 @@ def precision(peers, results, options):
     for peer, result in zip(peers, results):
         print(f"precision: {peer.name}", file=sys.stderr)
         result.log_probabilities = peer.log_probabilities(ids)
-    reference = next((r.log_probabilities for p, r in zip(peers, results) if isinstance(p, Transformers)), None)
+    reference = next((r.log_probabilities for p, r in zip(peers, results) if p.is_reference), None)
     for result in results:
         logs = result.log_probabilities
         if logs is None:
@@ -294,7 +343,7 @@ def parse():
     parser.add_argument("--depth", type=int, default=0, help="tokens in the context before a run begins")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--openvino", type=pathlib.Path, help="a folder that optimum-cli exported")
+    parser.add_argument("--openvino", type=pathlib.Path, help="a folder that optimum-cli exported, in place of the file")
     parser.add_argument("--skip_precision", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--html", type=pathlib.Path)
