@@ -459,9 +459,12 @@ void EngineImpl::ComputeLogits(StepPlan& plan) {
 
 absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
   ASSIGN_OR_RETURN(StepPlan plan, PlanStep(batch));
+  std::vector<int32_t> outputs;
+  for (const LogitsRow& row : plan.logits_rows) outputs.push_back(row.step_row);
   parts_.decoder->Forward(
       {.tokens = plan.tokens,
        .sequences = plan.sequences,
+       .outputs = outputs,
        .observer = plan.recorder.empty() ? nullptr : &plan.recorder},
       parts_.kv_storage);
   ComputeLogits(plan);

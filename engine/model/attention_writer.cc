@@ -94,8 +94,7 @@ absl::StatusOr<std::unique_ptr<AttentionWriter>> AttentionWriter::Create(
       config, layer, description, std::move(qkv_proj), std::move(o_proj)));
 }
 
-void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
-                              float* write) const {
+void AttentionWriter::StoreKv(StepContext& step, const ResidualBus& bus) const {
   const int64_t num_rows = bus.num_rows();
   StepBuffers& buffers = step.buffers;
   RmsNorm(step.ops.team(),
@@ -120,9 +119,15 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
     TapHeads(step, HookPoint::kKRotated, qkv + q_width(),
              config_.num_key_value_heads);
   }
-  StoreKv(step, qkv);
+  StoreRows(step, qkv);
+}
+
+void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
+                              float* write) const {
+  StoreKv(step, bus);
+  StepBuffers& buffers = step.buffers;
   const std::vector<AttentionSequence> sequences = Sequences(step.rows);
-  const AttentionInputs inputs = Inputs(step, qkv, sequences);
+  const AttentionInputs inputs = Inputs(step, buffers.qkv.data(), sequences);
   if (step.Wanted(HookPoint::kAttnScores, layer_) ||
       step.Wanted(HookPoint::kAttnProbs, layer_)) {
     step.rows.observer->OnAttention(layer_,
@@ -131,7 +136,7 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
   Attention(step.ops.team(), inputs, step.attention, buffers.z.data(),
             q_width());
   step.Tap(HookPoint::kZ, layer_, buffers.z.data(), q_width());
-  Linear(step.ops, o_proj_, buffers.z.data(), num_rows, write,
+  Linear(step.ops, o_proj_, buffers.z.data(), bus.num_rows(), write,
          bus.hidden_size());
 }
 
@@ -173,7 +178,7 @@ void AttentionWriter::Rotate(StepContext& step, float* qkv) const {
                      : PairLayout::kInterleaved});
 }
 
-void AttentionWriter::StoreKv(StepContext& step, const float* qkv) const {
+void AttentionWriter::StoreRows(StepContext& step, const float* qkv) const {
   for (const StepSequence& sequence : step.rows.sequences) {
     const float* row = qkv + sequence.first_row * qkv_width();
     StoreKeysAndValues(step.ops.team(), step.kv.layout(),

@@ -27,6 +27,7 @@ class AttentionWriter final : public Writer {
   }
   HookPoint write_hook() const override { return HookPoint::kAttnOut; }
   HookPoint after_hook() const override { return HookPoint::kResidMid; }
+  void StoreKv(StepContext& step, const ResidualBus& bus) const override;
   void Compute(StepContext& step, const ResidualBus& bus,
                float* write) const override;
 
@@ -41,7 +42,7 @@ class AttentionWriter final : public Writer {
   // Turns queries and keys of [num_rows, qkv_width] by their positions.
   void Rotate(StepContext& step, float* qkv) const;
   // Adds keys and values of the step to the cache.
-  void StoreKv(StepContext& step, const float* qkv) const;
+  void StoreRows(StepContext& step, const float* qkv) const;
   // What the step's attention reads; `sequences` are the step's.
   AttentionInputs Inputs(StepContext& step, const float* qkv,
                          std::span<const AttentionSequence> sequences) const;

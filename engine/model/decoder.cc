@@ -110,7 +110,45 @@ void Decoder::Forward(const StepRows& rows, PagedKvStorage& kv) {
   Embed(step);
   if (additive_position_.writes()) WritePositions(step);
   SetRotaryRows(rows);
-  for (const DecoderBlock& block : blocks_) block.Forward(step, bus_);
+  for (const DecoderBlock& block :
+       std::span(blocks_).first(blocks_.size() - 1)) {
+    block.Forward(step, bus_);
+  }
+  ForwardOutputs(step);
+}
+
+void Decoder::ForwardOutputs(StepContext& step) {
+  const DecoderBlock& block = blocks_.back();
+  const std::span<const int32_t> outputs = step.rows.outputs;
+  if (step.rows.observer != nullptr ||
+      std::ssize(outputs) == step.rows.num_rows()) {
+    block.Forward(step, bus_);
+    return;
+  }
+  block.StoreKv(step, bus_);
+  if (outputs.empty()) return;
+  std::vector<int32_t> tokens;
+  std::vector<StepSequence> sequences;
+  auto sequence = step.rows.sequences.begin();
+  for (const int32_t row : outputs) {
+    while (row >= sequence->first_row + sequence->num_rows) ++sequence;
+    sequences.push_back(*sequence);
+    sequences.back().first_row = std::ssize(tokens);
+    sequences.back().num_rows = 1;
+    sequences.back().first_position += row - sequence->first_row;
+    tokens.push_back(step.rows.tokens[static_cast<size_t>(row)]);
+  }
+  const StepRows kept = {
+      .tokens = tokens, .sequences = sequences, .outputs = outputs};
+  StepContext step_of_kept{.ops = step.ops,
+                           .kv = step.kv,
+                           .attention = step.attention,
+                           .buffers = step.buffers,
+                           .rows = kept};
+  SetRotaryRows(kept);
+  bus_.Keep(outputs);
+  block.Forward(step_of_kept, bus_);
+  bus_.Restore(outputs);
 }
 
 void Decoder::Embed(StepContext& step) {
@@ -133,7 +171,7 @@ void Decoder::WritePositions(StepContext& step) {
     }
   }
   step.Tap(HookPoint::kPositionWrite, -1, write, width);
-  bus_.Add(write);
+  bus_.Add(ops_.team(), write);
 }
 
 void Decoder::SetRotaryRows(const StepRows& rows) {

@@ -38,7 +38,8 @@ class Decoder final : public Unembedding {
       absl::FunctionRef<void(int64_t, int64_t)> on_layer);
 
   // Runs the rows through the blocks, appending to the KV cache. 1 <=
-  // num_rows <= max_rows.
+  // num_rows <= max_rows. Afterwards rows.outputs may be read, and all rows if
+  // there is an observer.
   void Forward(const StepRows& rows, PagedKvStorage& kv);
 
   // Final norm and unembedding of some rows of the last Forward, in tiles:
@@ -71,6 +72,8 @@ class Decoder final : public Unembedding {
   void Embed(StepContext& step);
   void WritePositions(StepContext& step);
   void SetRotaryRows(const StepRows& rows);
+  // The last block, for the rows that are read afterwards.
+  void ForwardOutputs(StepContext& step);
   // Norms at most kLogitsTile rows into normed_tile_ and scale_tile_, with the
   // statistics of as many others.
   void NormTile(std::span<const std::span<const float>> rows,

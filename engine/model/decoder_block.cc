@@ -17,8 +17,14 @@ void DecoderBlock::Forward(StepContext& step, ResidualBus& bus) const {
     float* write = step.buffers.write.data();
     writer->Compute(step, bus, write);
     step.Tap(writer->write_hook(), layer_, write, width);
-    bus.Add(write);
+    bus.Add(step.ops.team(), write);
     step.Tap(writer->after_hook(), layer_, bus.writable_rows(), width);
+  }
+}
+
+void DecoderBlock::StoreKv(StepContext& step, const ResidualBus& bus) const {
+  for (const std::unique_ptr<Writer>& writer : writers_) {
+    writer->StoreKv(step, bus);
   }
 }
 

@@ -22,6 +22,8 @@ class DecoderBlock {
   int64_t packed_bytes() const;
 
   void Forward(StepContext& step, ResidualBus& bus) const;
+  // All that later rows need of a block whose own result nobody reads.
+  void StoreKv(StepContext& step, const ResidualBus& bus) const;
 
  private:
   int32_t layer_;

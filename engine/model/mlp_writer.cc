@@ -5,6 +5,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/activation.h"
+#include "engine/ops/gated_linear.h"
 #include "engine/ops/rms_norm.h"
 
 namespace headrace {
@@ -16,7 +17,9 @@ MlpWriter::MlpWriter(int32_t layer, const MlpDescription& description,
       norm_(description.norm),
       activation_(description.activation),
       gate_up_proj_(std::move(gate_up_proj)),
-      down_proj_(std::move(down_proj)) {}
+      down_proj_(std::move(down_proj)),
+      can_fuse_(TakesGatedLinear(gate_up_proj_) &&
+                down_proj_.takes_quantized_rows()) {}
 
 absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
     OpsContext& ops, int32_t layer, const MlpDescription& description,
@@ -47,6 +50,14 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
   step.Tap(HookPoint::kMlpNormOut, layer_, buffers.normed.data(),
            bus.hidden_size());
 
+  if (can_fuse_ && num_rows >= kGatedLinearRows &&
+      step.rows.observer == nullptr) {
+    GatedLinear(step.ops, gate_up_proj_, activation_, buffers.normed.data(),
+                num_rows, buffers.quantized_act);
+    Linear(step.ops, down_proj_, buffers.quantized_act, write,
+           bus.hidden_size());
+    return;
+  }
   // [num_rows, 2 * intermediate_size]: gate, then up.
   float* gate_up = buffers.gate_up.data();
   Linear(step.ops, gate_up_proj_, buffers.normed.data(), num_rows, gate_up,

@@ -25,6 +25,8 @@ class MlpWriter final : public Writer {
   }
   HookPoint write_hook() const override { return HookPoint::kMlpOut; }
   HookPoint after_hook() const override { return HookPoint::kResidPost; }
+  void StoreKv(StepContext& /*step*/,
+               const ResidualBus& /*bus*/) const override {}
   void Compute(StepContext& step, const ResidualBus& bus,
                float* write) const override;
 
@@ -38,6 +40,7 @@ class MlpWriter final : public Writer {
   Activation activation_;
   LinearWeights gate_up_proj_;
   LinearWeights down_proj_;
+  bool can_fuse_;  // into GatedLinear()
 };
 
 }  // namespace headrace

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "engine/base/aligned_buffer.h"
+#include "engine/base/thread_team.h"
 
 namespace headrace {
 
@@ -27,12 +28,16 @@ class ResidualBus {
   int64_t hidden_size() const { return hidden_size_; }
   // [num_rows, hidden_size]
   const float* rows() const { return rows_.data(); }
+  // Goes on with some of the rows alone, as rows 0, 1, …: `kept` ascends.
+  void Keep(std::span<const int32_t> kept);
+  // Ends Keep(): those rows are where they were, the others are undefined.
+  void Restore(std::span<const int32_t> kept);
   // For interventions on the bus itself.
   float* writable_rows() { return rows_.data(); }
 
   // rows += write, one rounding per element and nothing fused into it, so that
   // before + write == after holds exactly in float32.
-  void Add(const float* write);
+  void Add(ThreadTeam& team, const float* write);
 
  private:
   int64_t hidden_size_;

@@ -14,6 +14,7 @@
 #include "engine/model/step_observer.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/ops_context.h"
+#include "engine/ops/quantized_rows.h"
 #include "engine/position/rotary_rows.h"
 #include "engine/rope/rope_params.h"
 
@@ -33,6 +34,9 @@ struct StepSequence {
 struct StepRows {
   std::span<const int32_t> tokens;  // [num_rows]
   std::span<const StepSequence> sequences;
+  // Those that are read after the last block, ascending: without an observer it
+  // computes no other rows.
+  std::span<const int32_t> outputs;
   StepObserver* observer = nullptr;  // null: nobody watches
 
   int64_t num_rows() const { return static_cast<int64_t>(tokens.size()); }
@@ -47,6 +51,7 @@ struct StepBuffers {
   AlignedBuffer<float> z;        // [max_rows, heads * head_dim]
   AlignedBuffer<float> gate_up;  // [max_rows, 2 * intermediate_size]
   AlignedBuffer<float> act;      // [max_rows, intermediate_size]
+  QuantizedRows quantized_act;   // the same, where nobody watches
   AlignedBuffer<float> write;    // [max_rows, hidden_size]
   AlignedBuffer<float> scale;    // [max_rows], of the norm
   // [max_rows, heads * head_dim], rows made only to be shown

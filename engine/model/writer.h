@@ -23,6 +23,9 @@ class Writer {
   virtual HookPoint write_hook() const = 0;
   virtual HookPoint after_hook() const = 0;
 
+  // The first part of Compute(): stores what later rows read of these rows.
+  virtual void StoreKv(StepContext& step, const ResidualBus& bus) const = 0;
+
   // What this sublayer adds to the bus.
   //
   //   write: [num_rows, hidden_size]

@@ -4,12 +4,8 @@
 #include "engine/ops/row_tasks.h"
 
 namespace headrace {
-namespace {
 
-using RowFunction = void (*)(const float* gate, const float* up, int64_t n,
-                             float* dst);
-
-RowFunction FunctionOf(Activation activation) {
+ActivateRow ActivateRowOf(Activation activation) {
   switch (activation) {
     case Activation::kSilu:
       return kernels::SiluRow;
@@ -21,11 +17,9 @@ RowFunction FunctionOf(Activation activation) {
   return nullptr;  // not reached: every enumerator returns
 }
 
-}  // namespace
-
 void Activate(ThreadTeam& team, Activation activation,
               const ActivationInputs& inputs, float* dst) {
-  const RowFunction function = FunctionOf(activation);
+  const ActivateRow function = ActivateRowOf(activation);
   ForEachRow(team, inputs.num_rows, inputs.width, [&](int64_t row) {
     const int64_t offset = row * inputs.row_stride;
     function(inputs.gate + offset,

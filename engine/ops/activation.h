@@ -36,6 +36,11 @@ struct ActivationInputs {
 void Activate(ThreadTeam& team, Activation activation,
               const ActivationInputs& inputs, float* dst);
 
+// The same for one row of n elements: dst may be gate or up.
+using ActivateRow = void (*)(const float* gate, const float* up, int64_t n,
+                             float* dst);
+ActivateRow ActivateRowOf(Activation activation);
+
 }  // namespace headrace
 
 #endif  // HEADRACE_ENGINE_OPS_ACTIVATION_H_

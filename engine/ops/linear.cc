@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/log/check.h"
@@ -9,6 +10,7 @@
 #include "engine/ops/kernels/linear_exact.h"
 #include "engine/ops/kernels/linear_fast.h"
 #include "engine/ops/onednn_gemm.h"
+#include "engine/ops/panel_tasks.h"
 
 namespace headrace {
 namespace {
@@ -20,12 +22,6 @@ using kernels::Panel;
 // Exact mode: up to here weights are decoded in registers, for a few rows at a
 // time; beyond, a block of them is expanded once for all rows.
 constexpr int64_t kMaxDirectRows = 12;
-
-// Rows of one task: their sums and what they read stay in the core's cache.
-constexpr int64_t kTaskRows = 256;
-
-// Tasks per thread, so that one that is held up does not hold up the others.
-constexpr int64_t kTasksPerThread = 8;
 
 // Rows that the fast mode has memory for at once; it grows for more.
 constexpr int64_t kReservedRows = 512;
@@ -61,65 +57,48 @@ class RunOfPanels {
         num_rows_(num_rows) {}
 
   void Multiply(float* dst, int64_t ld_dst) const {
-    const int64_t row_blocks = (num_rows_ + kTaskRows - 1) / kTaskRows;
-    const int64_t block_rows = (num_rows_ + row_blocks - 1) / row_blocks;
-    const int64_t num_panels = panels_.num_panels();
-    const int64_t splits = std::min(
-        num_panels,
-        std::max<int64_t>(
-            1, kTasksPerThread * context_.team().num_threads() / row_blocks));
-    context_.team().ParallelFor(row_blocks * splits, [&](int64_t task,
-                                                         int thread_index) {
-      const int64_t split = task / row_blocks;
-      const int64_t row = task % row_blocks * block_rows;
-      const int64_t rows = std::min(block_rows, num_rows_ - row);
-      const Scratch scratch(context_.scratch(thread_index));
-      for (int64_t p = num_panels * split / splits;
-           p < num_panels * (split + 1) / splits; ++p) {
-        MultiplyPanelRows(p, {row, rows}, scratch, dst + row * ld_dst, ld_dst);
-      }
-    });
+    ForEachPanel(context_, panels_.num_panels(), num_rows_,
+                 [&](const PanelTask& task) {
+                   const Scratch scratch(context_.scratch(task.thread_index));
+                   MultiplyPanelRows(task, scratch,
+                                     dst + task.first_row * ld_dst, ld_dst);
+                 });
   }
 
  private:
-  struct Rows {
-    int64_t first;
-    int64_t count;
-  };
-
-  // dst = the rows times panel p, in its columns.
-  void MultiplyPanelRows(int64_t p, Rows rows, const Scratch& scratch,
+  // dst = the task's rows times its panel, in the panel's columns.
+  void MultiplyPanelRows(const PanelTask& task, const Scratch& scratch,
                          float* dst, int64_t ld_dst) const {
-    const Panel panel = panels_.panel(p);
     if (quantized_ != nullptr) {
-      MultiplyQuantized(p, rows, scratch, dst, ld_dst);
+      MultiplyQuantized(task, scratch, dst, ld_dst);
       return;
     }
-    const float* src = src_ + rows.first * panel.in;
-    if (rows.count <= kMaxDirectRows) {
-      kernels::MultiplyPanel(panel, src, rows.count, scratch.tile,
+    const Panel panel = panels_.panel(task.panel);
+    const float* src = src_ + task.first_row * panel.in;
+    if (task.num_rows <= kMaxDirectRows) {
+      kernels::MultiplyPanel(panel, src, task.num_rows, scratch.tile,
                              kPanelColumns);
     } else {
-      MultiplyExpanded(panel, src, rows.count, scratch);
+      MultiplyExpanded(panel, src, task.num_rows, scratch);
     }
-    CopyOut(p, rows.count, scratch.tile, dst, ld_dst);
+    CopyOut(task, scratch.tile, dst, ld_dst);
   }
 
-  void MultiplyQuantized(int64_t p, Rows rows, const Scratch& scratch,
+  void MultiplyQuantized(const PanelTask& task, const Scratch& scratch,
                          float* dst, int64_t ld_dst) const {
-    const Panel panel = panels_.panel(p);
+    const Panel panel = panels_.panel(task.panel);
+    const int64_t column = task.panel * kPanelColumns;
     // A last panel with padded columns goes through the scratch.
-    const bool direct = (p + 1) * kPanelColumns <= panels_.out;
+    const bool direct = column + kPanelColumns <= panels_.out;
     kernels::MultiplyPanelFast(
         {.panel = panel,
-         .src = quantized_->groups() + rows.first * (panel.in / kGroupSize),
-         .num_rows = rows.count,
+         .src = quantized_->row(task.first_row),
+         .num_rows = task.num_rows,
          .sums = scratch.tile,
-         .dst = direct ? dst + panels_.first_column + p * kPanelColumns
-                       : scratch.tile,
+         .dst = direct ? dst + panels_.first_column + column : scratch.tile,
          .ld_dst = direct ? ld_dst : kPanelColumns,
          .scratch = scratch.unpacked});
-    if (!direct) CopyOut(p, rows.count, scratch.tile, dst, ld_dst);
+    if (!direct) CopyOut(task, scratch.tile, dst, ld_dst);
   }
 
   void MultiplyExpanded(const Panel& panel, const float* src, int64_t rows,
@@ -145,12 +124,12 @@ class RunOfPanels {
     }
   }
 
-  void CopyOut(int64_t p, int64_t rows, const float* tile, float* dst,
+  void CopyOut(const PanelTask& task, const float* tile, float* dst,
                int64_t ld_dst) const {
-    const int64_t first = p * kPanelColumns;
+    const int64_t first = task.panel * kPanelColumns;
     const auto columns =
         static_cast<size_t>(std::min(kPanelColumns, panels_.out - first));
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0; row < task.num_rows; ++row) {
       std::memcpy(dst + row * ld_dst + panels_.first_column + first,
                   tile + row * kPanelColumns, columns * sizeof(float));
     }
@@ -184,6 +163,18 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
     }
   }
   return weights;
+}
+
+bool LinearWeights::takes_quantized_rows() const {
+  return std::ranges::all_of(panels_, [&](const PackedPanels& panels) {
+    return TakesQuantizedRows(*this, panels);
+  });
+}
+
+kernels::Panel LinearWeights::panel_at(int64_t column) const {
+  const auto run = std::prev(std::ranges::upper_bound(
+      panels_, column, {}, &PackedPanels::first_column));
+  return run->panel((column - run->first_column) / kPanelColumns);
 }
 
 int64_t LinearWeights::packed_bytes() const {

@@ -35,6 +35,10 @@ class LinearWeights {
     return panels_.back().first_column + panels_.back().out;
   }
   Numerics numerics() const { return numerics_; }
+  // Whether all of it multiplies quantised rows alone.
+  bool takes_quantized_rows() const;
+  // The panel that holds output `column`.
+  kernels::Panel panel_at(int64_t column) const;
   // Memory that the packed weights take.
   int64_t packed_bytes() const;
 

@@ -20,20 +20,26 @@ void QuantizedRows::Reserve(int64_t num_rows, int64_t width) {
   }
 }
 
-void QuantizedRows::Quantize(ThreadTeam& team, const float* src,
-                             int64_t num_rows, int64_t width) {
+kernels::QuantizedGroup* QuantizedRows::Begin(int64_t num_rows, int64_t width) {
   CHECK_EQ(width % kGroupSize, 0);
   Reserve(num_rows, width);
-  src_ = src;
+  src_ = nullptr;
   num_rows_ = num_rows;
   width_ = width;
+  return groups_.data();
+}
+
+void QuantizedRows::Quantize(ThreadTeam& team, const float* src,
+                             int64_t num_rows, int64_t width) {
+  kernels::QuantizedGroup* groups = Begin(num_rows, width);
+  src_ = src;
   const int64_t num_groups = num_rows * (width / kGroupSize);
   const int64_t num_tasks = (num_groups + kTaskGroups - 1) / kTaskGroups;
   team.ParallelFor(num_tasks, [&](int64_t task, int /*thread_index*/) {
     const int64_t first = task * kTaskGroups;
-    kernels::QuantizeGroups(src + first * kGroupSize,
-                            std::min(kTaskGroups, num_groups - first),
-                            groups_.data() + first);
+    const int64_t count = std::min(kTaskGroups, num_groups - first);
+    kernels::QuantizeRows(src + first * kGroupSize, 1, count, groups + first,
+                          count);
   });
 }
 

@@ -23,11 +23,18 @@ class QuantizedRows {
   void Quantize(ThreadTeam& team, const float* src, int64_t num_rows,
                 int64_t width);
 
+  // Makes room for rows that the caller quantises: groups of all of them.
+  // There are no source rows then.
+  kernels::QuantizedGroup* Begin(int64_t num_rows, int64_t width);
+
   const float* src() const { return src_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t width() const { return width_; }
   // [num_rows, width / 32]
   const kernels::QuantizedGroup* groups() const { return groups_.data(); }
+  const kernels::QuantizedGroup* row(int64_t i) const {
+    return groups() + i * (width_ / kGroupSize);
+  }
 
  private:
   const float* src_ = nullptr;

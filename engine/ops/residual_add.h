@@ -4,11 +4,13 @@
 
 #include <cstdint>
 
+#include "engine/base/thread_team.h"
+
 namespace headrace {
 
 // bus[i] += write[i] for i in [0, n): one rounded float32 addition each, so a
 // reader can repeat it exactly. The two do not overlap.
-void AddToBus(float* bus, const float* write, int64_t n);
+void AddToBus(ThreadTeam& team, float* bus, const float* write, int64_t n);
 
 // write[i] *= scale, rounded: what a model with a residual multiplier (Granite)
 // does before AddToBus(), so that the row which is captured is the row which is

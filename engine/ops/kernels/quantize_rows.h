@@ -8,8 +8,10 @@
 
 namespace headrace::kernels {
 
-//   src: [num_groups * 32]   dst: [num_groups]
-void QuantizeGroups(const float* src, int64_t num_groups, QuantizedGroup* dst);
+//   src: [num_rows, groups_per_row * 32], dense
+//   dst: [num_rows, groups_per_row], dst_stride groups from row to row
+void QuantizeRows(const float* src, int64_t num_rows, int64_t groups_per_row,
+                  QuantizedGroup* dst, int64_t dst_stride);
 
 }  // namespace headrace::kernels
 

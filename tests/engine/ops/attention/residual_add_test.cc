@@ -11,11 +11,12 @@ namespace {
 using testing::NormalValues;
 
 TEST(ResidualAddTest, IsOneFloat32AdditionEach) {
-  for (const int64_t n : {1, 5, 64, 577}) {
+  ThreadTeam team(3);
+  for (const int64_t n : {1, 5, 64, 577, 4096, 70000}) {
     const std::vector<float> before = NormalValues(n, 0, 100, 1);
     const std::vector<float> write = NormalValues(n, 0, 1, 2);
     std::vector<float> bus = before;
-    AddToBus(bus.data(), write.data(), n);
+    AddToBus(team, bus.data(), write.data(), n);
     for (size_t i = 0; i < bus.size(); ++i) {
       ASSERT_EQ(bus[i], before[i] + write[i]);
     }

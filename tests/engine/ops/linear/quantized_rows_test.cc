@@ -1,7 +1,9 @@
 #include "engine/ops/quantized_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -9,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/ops/kernels/quantize_rows.h"
 #include "engine/ops/ops_context.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -59,6 +62,31 @@ TEST(QuantizedRowsTest, EqualScalarTwin) {
               -std::accumulate(expected.values.begin(),
                                expected.values.begin() + 16, 0))
         << g;
+  }
+}
+
+// Groups are quantised many at a time, wherever they go.
+TEST(QuantizedRowsTest, RowsApartEqualRowsInOnePiece) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  constexpr int64_t kRows = 37;
+  constexpr int64_t kGroups = 3;
+  constexpr int64_t kStride = 5;
+  std::vector<float> src(kRows * kGroups * 32);
+  for (float& value : src) value = normal(random);
+  src[32 * 40] = std::numeric_limits<float>::quiet_NaN();
+  std::fill_n(src.begin() + 32 * 90, 32, 0.0f);
+  const auto expected = Quantize(src);
+
+  std::vector<kernels::QuantizedGroup> got(kRows * kStride);
+  kernels::QuantizeRows(src.data(), kRows, kGroups, got.data(), kStride);
+
+  for (size_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(std::memcmp(&got[row * kStride], &expected[row * kGroups],
+                          kGroups * sizeof(kernels::QuantizedGroup)),
+              0)
+        << row;
+    EXPECT_EQ(got[row * kStride + kGroups].scale, 0.0f) << row;  // untouched
   }
 }
 
