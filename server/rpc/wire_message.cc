@@ -1,7 +1,6 @@
 #include "server/rpc/wire_message.h"
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -32,15 +31,15 @@ void DeleteString(void* string) { delete static_cast<std::string*>(string); }
 }  // namespace
 
 grpc::ByteBuffer ToWire(int field, v1::ActivationChunk chunk) {
-  auto data = std::make_unique<std::string>(std::move(*chunk.mutable_data()));
+  // The slice deletes it.
+  auto* const data = new std::string(std::move(*chunk.mutable_data()));
   chunk.clear_data();
   const std::string labels =
       chunk.SerializeAsString() +
       FieldHead(v1::ActivationChunk::kDataFieldNumber, data->size());
   grpc::Slice slices[] = {
       grpc::Slice(FieldHead(field, labels.size() + data->size()) + labels),
-      grpc::Slice(data->data(), data->size(), DeleteString, data.get())};
-  data.release();  // the slice deletes it
+      grpc::Slice(data->data(), data->size(), DeleteString, data)};
   return grpc::ByteBuffer(slices, 2);
 }
 
