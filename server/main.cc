@@ -11,6 +11,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/log/globals.h"
 #include "absl/log/initialize.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "engine/numerics_options.h"
@@ -219,6 +220,8 @@ int main(int argc, char** argv) {
                stdout);
     return EXIT_SUCCESS;
   }
+  // Debian builds Abseil with it, and every lock that gRPC takes pays for it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const std::vector<char*> rest = ParseFlags(args);
   absl::InitializeLog();
   absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfo);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iostream>
 #include <mutex>
+#include <random>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -116,7 +117,9 @@ class Bench {
   const BenchOptions options_;
   const v1::GenerateRequest base_;
   const uint32_t vocab_size_;
-  uint64_t requests_before_ = 0;
+  // A run of its own, too: an earlier one may have left its prompts in the
+  // cache.
+  uint64_t requests_before_ = std::random_device()();
   std::mutex mutex_;
   std::vector<BenchSample> samples_;
   absl::Status failure_;

@@ -15,7 +15,10 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cli/cli_options.h"
 #include "client/cli/command.h"
@@ -325,7 +328,14 @@ static void FillClosedOutputs() {
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // a reader that goes away is no crash
   headrace::client::KeepFreedMemory();
+  // Debian builds Abseil with it, and every lock that gRPC takes pays for it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   google::protobuf::SetLogHandler(nullptr);  // the server says what is wrong
+  absl::FlagsUsageConfig config;
+  config.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "client/cli/main.cc");
+  };
+  absl::SetFlagsUsageConfig(config);
   absl::SetProgramUsageMessage(headrace::cli::Usage());
   return headrace::cli::Main(absl::ParseCommandLine(argc, argv));
 }

@@ -9,7 +9,9 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
 #include "absl/log/initialize.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
@@ -95,6 +97,11 @@ absl::Status Run() {
 }  // namespace headrace
 
 int main(int argc, char** argv) {
+  absl::FlagsUsageConfig config;
+  config.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "engine/bench/main.cc");
+  };
+  absl::SetFlagsUsageConfig(config);
   absl::SetProgramUsageMessage(
       "Measures prefill and decode speed of the engine alone.\n"
       "  headrace-bench --model model.gguf --prompt 512 --generate 128");
