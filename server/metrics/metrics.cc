@@ -39,7 +39,7 @@ double KvUsage(const BatchStats& stats) {
                    static_cast<double>(stats.kv_cache.total_blocks);
 }
 
-const SnapshotMetric<BatchStats> kBatch[] = {
+constexpr SnapshotMetric<BatchStats> kBatch[] = {
     {"headrace_num_requests_waiting", "Requests that wait for admission.",
      MetricType::Gauge,
      [](const BatchStats& s) {
@@ -120,7 +120,7 @@ const SnapshotMetric<BatchStats> kBatch[] = {
      [](const BatchStats& s) { return absl::ToDoubleSeconds(s.stalled); }},
 };
 
-const SnapshotMetric<StoreStats> kStore[] = {
+constexpr SnapshotMetric<StoreStats> kStore[] = {
     {"headrace_stored_vectors", "Vectors that clients put.", MetricType::Gauge,
      [](const StoreStats& s) { return static_cast<double>(s.vectors); }},
     {"headrace_stored_vector_bytes", "What they take.", MetricType::Gauge,
