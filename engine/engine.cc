@@ -8,12 +8,14 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/cache_folder.h"
 #include "engine/base/resource_limits.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/worker_placement.h"
 #include "engine/engine_impl.h"
 #include "engine/loaded_model.h"
 #include "engine/memory_plan.h"
+#include "engine/packed_cache.h"
 
 namespace headrace {
 namespace {
@@ -105,6 +107,32 @@ absl::StatusOr<int64_t> KvBlocks(const EngineOptions& options,
        .requested_kv_cache_bytes = options.kv_cache_bytes});
 }
 
+// Packs the model's weights, or takes them from options.packed_cache_dir.
+absl::StatusOr<std::unique_ptr<Decoder>> PackDecoder(
+    const EngineOptions& options, const LoadedModel& model, OpsContext& ops,
+    const Progress& progress) {
+  const PackedCache cache{CacheFolder(options.packed_cache_dir)};
+  const PackedImageKey key = {.weights_sha256 = model.info.weights_sha256,
+                              .isa = ops.isa()};
+  const bool keeps = !options.packed_cache_dir.empty();
+  if (keeps) ops.packed_memory().Adopt(cache.Load(ops.team(), key));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Decoder> decoder,
+      Decoder::Create(
+          ops, model.description,
+          {.numerics = options.numerics, .max_rows = options.max_batch_rows},
+          [&](int64_t done, int64_t of) {
+            model.source->ReleasePages();
+            progress.Report(
+                "packing", kReadShare + kPackShare * static_cast<double>(done) /
+                                            static_cast<double>(of));
+          }));
+  model.source->ReleasePages();
+  const PackedMemory::Taken taken = ops.packed_memory().Finish();
+  if (keeps && taken.packed) cache.Save(ops.team(), key, taken.runs);
+  return decoder;
+}
+
 }  // namespace
 
 int64_t Engine::BlocksFor(int64_t max_rows) const {
@@ -136,18 +164,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
   RETURN_IF_ERROR(
       KvBlocks(options, limits, model, shape, model.info.weight_bytes)
           .status());
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Decoder> decoder,
-      Decoder::Create(
-          *ops, model.description,
-          {.numerics = options.numerics, .max_rows = options.max_batch_rows},
-          [&](int64_t done, int64_t of) {
-            model.source->ReleasePages();
-            progress.Report(
-                "packing", kReadShare + kPackShare * static_cast<double>(done) /
-                                            static_cast<double>(of));
-          }));
-  model.source->ReleasePages();
+  ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                   PackDecoder(options, model, *ops, progress));
   ASSIGN_OR_RETURN(const int64_t blocks, KvBlocks(options, limits, model, shape,
                                                   decoder->packed_bytes()));
   ASSIGN_OR_RETURN(PagedKvStorage storage,

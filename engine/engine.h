@@ -44,6 +44,9 @@ struct EngineOptions {
   // context length to serve (0: what the method serves).
   RopeRequest rope;
   bool prefix_cache = true;
+  // A folder for packed weights, so that they are packed once and not at every
+  // load. Empty: none.
+  std::string packed_cache_dir;
   std::function<void(const LoadProgress&)> on_progress;  // may be null
 };
 

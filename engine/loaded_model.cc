@@ -9,8 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "engine/architectures/registry.h"
+#include "engine/base/cache_folder.h"
 #include "engine/base/status_macros.h"
+#include "engine/known_weights.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/kv_layout.h"
 #include "engine/tokenizer/tokenizer_factory.h"
@@ -176,7 +179,11 @@ absl::StatusOr<LoadedModel> LoadModel(const EngineOptions& options) {
       options.kv_cache_dtype.value_or(DefaultKvCacheDtype(info));
   info.weight_format = source.format_name();
   info.weight_dtype = CommonestDtype(source);
-  info.weights_sha256 = HashWeights(source);
+  info.weights_sha256 =
+      options.packed_cache_dir.empty()
+          ? HashWeights(source)
+          : HashKnownWeights(source, CacheFolder(options.packed_cache_dir),
+                             absl::Now());
   for (const StoredTensor& tensor : source.tensors()) {
     info.weight_bytes += tensor.bytes;
     info.parameter_count += NumElements(tensor.view.shape);

@@ -48,6 +48,10 @@ ABSL_FLAG(int64_t, max_num_batched_tokens, Defaults().engine.max_batch_rows,
           "Tokens of one step at the most.");
 ABSL_FLAG(bool, prefix_cache, Defaults().engine.prefix_cache,
           "Reuse the keys and values of equal prompt prefixes.");
+ABSL_FLAG(std::string, packed_cache_dir, Defaults().engine.packed_cache_dir,
+          "A folder for packed weights: later starts map them instead of "
+          "packing again, and servers of one model share their memory. Who may "
+          "write there decides what the models compute. Empty: none.");
 
 ABSL_FLAG(std::string, rope_scaling, "",
           "none, linear, ntk, dynamic_ntk, yarn, longrope, llama3, "
@@ -158,6 +162,7 @@ static absl::StatusOr<ServerOptions> ReadOptions() {
   options.engine.kv_cache_bytes = absl::GetFlag(FLAGS_kv_cache_bytes);
   options.engine.max_batch_rows = absl::GetFlag(FLAGS_max_num_batched_tokens);
   options.engine.prefix_cache = absl::GetFlag(FLAGS_prefix_cache);
+  options.engine.packed_cache_dir = absl::GetFlag(FLAGS_packed_cache_dir);
   absl::StatusOr<headrace::RopeRequest> rope =
       headrace::ToRopeRequest(ReadRopeFlags());
   if (!rope.ok()) return rope.status();

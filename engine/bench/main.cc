@@ -29,6 +29,8 @@ ABSL_FLAG(int64_t, repeat, 5, "Runs of each kind.");
 ABSL_FLAG(int, threads, 0, "Compute threads; 0: what the machine allows.");
 ABSL_FLAG(std::string, numerics, "fast", headrace::kNumericsHelp);
 ABSL_FLAG(std::string, kv_cache_dtype, "auto", headrace::kKvCacheDtypeHelp);
+ABSL_FLAG(std::string, packed_cache_dir, "",
+          "As of headrace-server: weights packed before are mapped.");
 ABSL_FLAG(bool, json, false, "Print one JSON object.");
 
 namespace headrace {
@@ -58,6 +60,7 @@ absl::Status Run() {
   RETURN_IF_ERROR(
       ReadNumerics(numerics, absl::GetFlag(FLAGS_kv_cache_dtype), options));
   options.prefix_cache = false;
+  options.packed_cache_dir = absl::GetFlag(FLAGS_packed_cache_dir);
   const absl::Time start = absl::Now();
   auto engine = Engine::Create(std::move(options));
   if (!engine.ok()) return engine.status();

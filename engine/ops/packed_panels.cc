@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -117,26 +116,24 @@ void PackColumn(DType dtype, int64_t in, const std::byte* row, int64_t column,
   }
 }
 
-PackedPanels PackRun(ThreadTeam& team, PackedMemory& memory,
-                     std::span<const TensorView> parts) {
-  PackedPanels run;
-  run.dtype = parts[0].dtype;
-  run.in = parts[0].dim(1);
-  for (const TensorView& part : parts) run.out += part.dim(0);
-  const int64_t panel_bytes = PanelBytes(run.dtype, run.in);
-  const std::shared_ptr<std::byte> data =
-      memory.Allocate(static_cast<size_t>(run.bytes()));
-  run.data = data;
+PackedRun PackRun(ThreadTeam& team, PackedMemory& memory,
+                  std::span<const TensorView> parts) {
+  const DType dtype = parts[0].dtype;
+  const int64_t in = parts[0].dim(1);
+  int64_t out = 0;
+  for (const TensorView& part : parts) out += part.dim(0);
+  const int64_t panel_bytes = PanelBytes(dtype, in);
   const StackedRows rows(parts);
-  team.ParallelFor(run.num_panels(), [&](int64_t p, int /*thread_index*/) {
-    std::byte* panel = data.get() + p * panel_bytes;
-    const int64_t first = p * kPanelColumns;
-    const int64_t columns = std::min(kPanelColumns, run.out - first);
-    for (int64_t c = 0; c < columns; ++c) {
-      PackColumn(run.dtype, run.in, rows.row(first + c), c, panel);
-    }
+  return memory.Take(dtype, in, out, [&](std::byte* data) {
+    const int64_t num_panels = (out + kPanelColumns - 1) / kPanelColumns;
+    team.ParallelFor(num_panels, [&](int64_t p, int /*thread_index*/) {
+      const int64_t first = p * kPanelColumns;
+      const int64_t columns = std::min(kPanelColumns, out - first);
+      for (int64_t c = 0; c < columns; ++c) {
+        PackColumn(dtype, in, rows.row(first + c), c, data + p * panel_bytes);
+      }
+    });
   });
-  return run;
 }
 
 }  // namespace
@@ -158,8 +155,7 @@ absl::StatusOr<std::vector<PackedPanels>> PackPanels(
     while (count < parts.size() && parts[count].dtype == parts[0].dtype) {
       ++count;
     }
-    runs.push_back(PackRun(team, memory, parts.first(count)));
-    runs.back().first_column = column;
+    runs.push_back({PackRun(team, memory, parts.first(count)), column});
     column += runs.back().out;
     parts = parts.subspan(count);
   }

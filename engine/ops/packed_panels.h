@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,26 +12,15 @@
 #include "engine/base/thread_team.h"
 #include "engine/ops/kernels/packed_layout.h"
 #include "engine/ops/packed_memory.h"
-#include "engine/tensor/dtype.h"
+#include "engine/ops/packed_run.h"
 #include "engine/tensor/tensor_view.h"
 
 namespace headrace {
 
-// A run of panels of one type: output columns [first_column, first_column +
-// out) of a product. Immutable once packed, then thread-safe.
-struct PackedPanels {
-  DType dtype = DType::kF32;
-  int64_t in = 0;
-  int64_t out = 0;
+// Output columns [first_column, first_column + out) of a product.
+struct PackedPanels : PackedRun {
   int64_t first_column = 0;
-  std::shared_ptr<const std::byte> data;  // shares its piece of PackedMemory
 
-  int64_t num_panels() const {
-    return (out + kernels::kPanelColumns - 1) / kernels::kPanelColumns;
-  }
-  int64_t bytes() const {
-    return num_panels() * kernels::PanelBytes(dtype, in);
-  }
   kernels::Panel panel(int64_t index) const {
     return {.dtype = dtype,
             .in = in,

@@ -37,6 +37,9 @@ class MappedFile {
   // The part of the path after its last slash: how messages call the file.
   const std::string& name() const { return name_; }
 
+  // As it was at Open().
+  const struct stat& state() const { return opened_; }
+
   // Gives pages that were read back to the system, which reads them again when
   // they are looked at: what is kept elsewhere does not take memory twice.
   void ReleasePages() const;

@@ -45,6 +45,17 @@ class MappedSource final : public WeightSource {
   const std::vector<std::string>& warnings() const override {
     return parts_.warnings;
   }
+  std::vector<FileState> file_states() const override {
+    std::vector<FileState> states;
+    for (const MappedFile& file : parts_.files) {
+      const struct stat& state = file.state();
+      states.push_back({.size = state.st_size,
+                        .inode = state.st_ino,
+                        .modified = absl::TimeFromTimespec(state.st_mtim),
+                        .changed = absl::TimeFromTimespec(state.st_ctim)});
+    }
+    return states;
+  }
   void ReleasePages() const override {
     for (const MappedFile& file : parts_.files) file.ReleasePages();
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/tensor/tensor_view.h"
 #include "nlohmann/json.hpp"
 
@@ -25,6 +26,14 @@ struct StoredTensor {
   TensorView view;
   int64_t bytes = 0;
   std::string location;  // "model.gguf: offset 1234", for messages
+};
+
+// Of a file that holds tensors, when it was opened.
+struct FileState {
+  int64_t size = 0;
+  uint64_t inode = 0;
+  absl::Time modified;  // its bytes
+  absl::Time changed;   // its bytes, names, owner: nothing sets it back
 };
 
 // Immutable, thread-safe. Tensors stay mapped as long as this lives.
@@ -58,6 +67,7 @@ class WeightSource {
   virtual void DropMetadata() = 0;
   // Gives memory of tensors that were read back; they can be read again.
   virtual void ReleasePages() const = 0;
+  virtual std::vector<FileState> file_states() const = 0;
   // Found while opening: contradictions that were resolved, stray files.
   virtual const std::vector<std::string>& warnings() const = 0;
 };

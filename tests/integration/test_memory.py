@@ -1,6 +1,9 @@
 """What a server takes of the machine: memory, and time to be ready."""
+import concurrent.futures
+import contextlib
 import pathlib
 import re
+import time
 
 import headrace
 
@@ -36,3 +39,66 @@ def test_weights_take_memory_once(smollm2_path, start):
 def test_a_quarter_of_the_file_is_enough_for_everything_else(smollm2_path, start):
     with start(smollm2_path, "--kv_cache_bytes", "1000000000") as address:
         assert own_memory(address.pid) < 1.25 * smollm2_path.stat().st_size
+
+
+def text_of(address):
+    with headrace.Client(address) as client:
+        return client.generate_text("The capital of France is", max_tokens=24, temperature=0)
+
+
+def test_a_server_maps_what_another_one_packed(smollm2_path, start, tmp_path):
+    flags = ("--packed_cache_dir", str(tmp_path / "packed"))
+    with start(smollm2_path) as address:
+        expected = text_of(address)
+    with start(smollm2_path, *flags) as address:
+        assert text_of(address) == expected
+        assert mapped(address.pid, ".packed") == 0
+    (image,) = (tmp_path / "packed").glob("*.packed")
+    made = image.stat()
+    with start(smollm2_path, *flags) as address:
+        assert text_of(address) == expected
+        # All of it, and memory of its own only for the rest.
+        assert mapped(address.pid, ".packed") > 0.95 * made.st_size
+        assert own_memory(address.pid) < 0.4 * made.st_size
+        assert mapped(address.pid, smollm2_path.name) < smollm2_path.stat().st_size / 8
+    assert image.stat().st_ino == made.st_ino
+
+
+def test_servers_that_start_at_once_share_what_they_packed(smollm2_path, start, tmp_path):
+    flags = ("--packed_cache_dir", str(tmp_path))
+    with contextlib.ExitStack() as servers:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            addresses = list(pool.map(lambda _: servers.enter_context(start(smollm2_path, *flags)), range(3)))
+        assert len({text_of(address) for address in addresses}) == 1
+    assert len(list(tmp_path.glob("*.packed"))) == 1
+    assert not list(tmp_path.glob("*.unfinished"))
+    with start(smollm2_path, *flags) as address:
+        assert mapped(address.pid, ".packed")
+
+
+def test_a_damaged_image_is_packed_again(smollm2_path, start, tmp_path):
+    flags = ("--packed_cache_dir", str(tmp_path))
+    with start(smollm2_path, *flags) as address:
+        expected = text_of(address)
+    (image,) = tmp_path.glob("*.packed")
+    with image.open("r+b") as file:
+        file.seek(image.stat().st_size // 2)
+        file.write(b"damage")
+    said = tmp_path / "said"
+    with said.open("w") as errors, start(smollm2_path, *flags, stderr=errors) as address:
+        assert text_of(address) == expected
+    assert "check sum" in said.read_text() and image.name in said.read_text()
+    with start(smollm2_path, *flags) as address:
+        assert mapped(address.pid, ".packed")
+
+
+def test_the_default_model_is_ready_in_a_second_and_a_half(smollm2_path, start, tmp_path):
+    def seconds(*flags):
+        began = time.monotonic()
+        with start(smollm2_path, *flags):
+            return time.monotonic() - began
+
+    # The best of three: the machine may be busy with other tests.
+    assert min(seconds() for _ in range(3)) < 1.5
+    seconds("--packed_cache_dir", str(tmp_path))
+    assert min(seconds("--packed_cache_dir", str(tmp_path)) for _ in range(3)) < 1
