@@ -9,11 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/crc/crc32c.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
+#include "engine/checksum/crc32c.h"
 #include "engine/weights/mapped_file.h"
 
 namespace headrace {
@@ -25,16 +24,12 @@ constexpr int64_t kSampleBytes = 4096;  // of a tensor, from its middle
 constexpr absl::Duration kClockTick = absl::Seconds(2);
 constexpr size_t kHashSize = 64;
 
-uint32_t Checksum(std::string_view text) {
-  return static_cast<uint32_t>(
-      absl::ComputeCrc32c(absl::string_view(text.data(), text.size())));
-}
-
 uint32_t SampleOf(const StoredTensor& tensor) {
   const int64_t size = std::min(kSampleBytes, tensor.bytes);
   const int64_t begin = (tensor.bytes - size) / 2;
-  return Checksum({reinterpret_cast<const char*>(tensor.view.data) + begin,
-                   static_cast<size_t>(size)});
+  return ExtendCrc32c(0,
+                      {reinterpret_cast<const char*>(tensor.view.data) + begin,
+                       static_cast<size_t>(size)});
 }
 
 // What tells these files from others.
@@ -62,7 +57,7 @@ bool IsSettled(const WeightSource& source, absl::Time now) {
 // The file: a fingerprint, the hash, and a check sum of both.
 std::string Sealed(const std::string& fingerprint, std::string_view hash) {
   const std::string text = absl::StrCat(fingerprint, std::string(hash), "\n");
-  return absl::StrFormat("%s%08x\n", text, Checksum(text));
+  return absl::StrFormat("%s%08x\n", text, ExtendCrc32c(0, text));
 }
 
 std::optional<std::string> Recall(const std::string& path,
@@ -81,8 +76,8 @@ std::optional<std::string> Recall(const std::string& path,
 std::string HashKnownWeights(const WeightSource& source,
                              const CacheFolder& folder, absl::Time now) {
   const std::string fingerprint = Fingerprint(source);
-  const std::string name =
-      absl::StrFormat("%08x%s", Checksum(fingerprint), std::string(kSuffix));
+  const std::string name = absl::StrFormat(
+      "%08x%s", ExtendCrc32c(0, fingerprint), std::string(kSuffix));
   if (std::optional<std::string> hash =
           Recall(folder.PathOf(name), fingerprint)) {
     folder.Touch(name);

@@ -1,4 +1,4 @@
-// CRC-32C of the rows that travel: for the server and for clients.
+// CRC-32C, of rows that travel and of files that are kept.
 #ifndef HEADRACE_ENGINE_CHECKSUM_CRC32C_H_
 #define HEADRACE_ENGINE_CHECKSUM_CRC32C_H_
 

@@ -6,12 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/crc/crc32c.h"
 #include "absl/log/check.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
+#include "engine/checksum/crc32c.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/quantized_format.h"
 
@@ -51,9 +50,8 @@ struct RunRecord {
 };
 static_assert(sizeof(RunRecord) == 32);
 
-uint32_t Checksum(const void* data, size_t size) {
-  return static_cast<uint32_t>(absl::ComputeCrc32c(
-      absl::string_view(static_cast<const char*>(data), size)));
+std::string_view AsText(const void* data, size_t size) {
+  return {static_cast<const char*>(data), size};
 }
 
 // Zeros after the text.
@@ -82,8 +80,8 @@ std::vector<uint32_t> Checksums(ThreadTeam& team,
   team.ParallelFor(
       static_cast<int64_t>(runs.size()), [&](int64_t i, int /*thread_index*/) {
         const PackedRun& run = runs[static_cast<size_t>(i)];
-        sums[static_cast<size_t>(i)] =
-            Checksum(run.data.get(), static_cast<size_t>(run.bytes()));
+        sums[static_cast<size_t>(i)] = ExtendCrc32c(
+            0, AsText(run.data.get(), static_cast<size_t>(run.bytes())));
       });
   return sums;
 }
@@ -132,10 +130,8 @@ absl::StatusOr<Header> ParseHeader(const PackedImageKey& key,
 
 uint32_t HeadChecksum(Header header, const std::byte* table) {
   header.head_checksum = 0;
-  const absl::crc32c_t sum{Checksum(&header, sizeof(header))};
-  return static_cast<uint32_t>(absl::ExtendCrc32c(
-      sum, absl::string_view(reinterpret_cast<const char*>(table),
-                             header.num_runs * sizeof(RunRecord))));
+  return ExtendCrc32c(ExtendCrc32c(0, AsText(&header, sizeof(header))),
+                      AsText(table, header.num_runs * sizeof(RunRecord)));
 }
 
 }  // namespace

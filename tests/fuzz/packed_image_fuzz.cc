@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/crc/crc32c.h"
 #include "absl/log/check.h"
-#include "absl/strings/string_view.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/checksum/crc32c.h"
 #include "engine/ops/packed_image.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -57,9 +56,9 @@ void Seal(std::byte* bytes, size_t size) {
   std::memcpy(&num_runs, bytes + kNumRunsOffset, sizeof(num_runs));
   if (num_runs > (size - kHeaderBytes) / kRecordBytes) return;
   std::memset(bytes + kChecksumOffset, 0, 4);
-  const auto sum = static_cast<uint32_t>(absl::ComputeCrc32c(
-      absl::string_view(reinterpret_cast<const char*>(bytes),
-                        kHeaderBytes + num_runs * kRecordBytes)));
+  const uint32_t sum =
+      ExtendCrc32c(0, {reinterpret_cast<const char*>(bytes),
+                       kHeaderBytes + num_runs * kRecordBytes});
   std::memcpy(bytes + kChecksumOffset, &sum, sizeof(sum));
 }
 

@@ -34,7 +34,9 @@ ARROWS = {
     "engine/rope": ("engine/base",),
     "engine/position": ("engine/rope", "engine/tensor", "engine/base"),
     "engine/ops/kernels": ("engine/tensor", "engine/base"),
-    "engine/ops": ("engine/ops/kernels", "engine/tensor", "engine/base"),
+    "engine/ops": (
+        "engine/ops/kernels", "engine/checksum", "engine/tensor", "engine/base",
+    ),
     "engine/kv_cache": ("engine/tensor", "engine/base"),
     "engine/model": (
         "engine/position", "engine/ops", "engine/kv_cache", "engine/rope",
@@ -54,8 +56,8 @@ ARROWS = {
     "engine": (
         "engine/architectures", "engine/capture", "engine/sampling",
         "engine/tokenizer", "engine/weights", "engine/model", "engine/position",
-        "engine/kv_cache", "engine/ops", "engine/rope", "engine/tensor",
-        "engine/base",
+        "engine/kv_cache", "engine/ops", "engine/checksum", "engine/rope",
+        "engine/tensor", "engine/base",
     ),
     "server/vectors": (ENGINE_PUBLIC,),
     "server/batching": ("server/vectors", "engine/checksum", ENGINE_PUBLIC),
