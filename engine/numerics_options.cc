@@ -22,7 +22,8 @@ absl::Status ReadNumerics(std::string_view numerics,
   }
   if (!options.kv_cache_dtype) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--kv_cache_dtype must be auto, f32, int16 or int8; is \"",
+        absl::StrCat("--kv_cache_dtype must be auto, f32, bf16, int16 or int8; "
+                     "is \"",
                      std::string(kv_cache_dtype), "\""));
   }
   return absl::OkStatus();

@@ -14,8 +14,8 @@ inline constexpr const char* kNumericsHelp =
     "exact: float32 activations on dequantised weights. fast: int8 activations "
     "on weights of 4 to 8 bits.";
 inline constexpr const char* kKvCacheDtypeHelp =
-    "What keys and values are kept as: f32, int16, int8, or auto: f32 with "
-    "exact numerics, int16 with fast.";
+    "What keys and values are kept as: f32, bf16, int16, int8, or auto: "
+    "f32 with exact numerics, int16 with fast.";
 
 // Sets options.numerics and options.kv_cache_dtype. Errors: INVALID_ARGUMENT
 // naming the flag and what it may be.

@@ -40,8 +40,7 @@ absl::Status CheckShape(const KvShape& shape, int64_t num_blocks) {
         "KV block size is ", shape.block_size,
         " rows; it must be a multiple of ", KvLayout::kPositionsPerLine));
   }
-  if (shape.dtype != KvCacheDtype::kF32 &&
-      shape.head_dim > KvLayout::kMaxIntegerHeadDim) {
+  if (IsInteger(shape.dtype) && shape.head_dim > KvLayout::kMaxIntegerHeadDim) {
     return absl::InvalidArgumentError(absl::StrCat(
         "keys and values as integers, and heads of ", shape.head_dim,
         "; integers take at most ", KvLayout::kMaxIntegerHeadDim));

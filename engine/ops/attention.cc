@@ -131,7 +131,7 @@ void MergeUnit(const AttentionUnit& unit, float* partials, float* dst,
 void CheckInputs(const AttentionInputs& inputs, int64_t width) {
   const KvLayout& layout = inputs.layout;
   CHECK_EQ(layout.width(), width);
-  CHECK(layout.dtype == KvCacheDtype::kF32 ||
+  CHECK(!IsInteger(layout.dtype) ||
         layout.head_dim <= KvLayout::kMaxIntegerHeadDim);
   CHECK_EQ(layout.block_size % KvLayout::kPositionsPerLine, 0);
   CHECK_EQ(inputs.num_attention_heads % layout.num_key_value_heads, 0);

@@ -5,6 +5,7 @@
 
 #include "absl/log/check.h"
 #include "engine/ops/kernels/kv_integers.h"
+#include "engine/tensor/half.h"
 
 namespace headrace {
 namespace {
@@ -29,14 +30,13 @@ struct Integers {
 
 // Index of place `d` of the key, or value, at `slot` of its line.
 int64_t KeyIndex(const KvLayout& layout, int64_t slot, int64_t d) {
-  return layout.dtype == KvCacheDtype::kF32
-             ? d * kLine + slot
-             : (d / 2 * kLine + slot) * 2 + d % 2;
+  return IsInteger(layout.dtype) ? (d / 2 * kLine + slot) * 2 + d % 2
+                                 : d * kLine + slot;
 }
 int64_t ValueIndex(const KvLayout& layout, int64_t slot, int64_t d) {
-  return layout.dtype == KvCacheDtype::kF32
-             ? slot * layout.width() + d
-             : (slot / 2 * layout.width() + d) * 2 + slot % 2;
+  return IsInteger(layout.dtype)
+             ? (slot / 2 * layout.width() + d) * 2 + slot % 2
+             : slot * layout.width() + d;
 }
 
 // Rows of one head that share a line.
@@ -49,19 +49,23 @@ struct LineRows {
   int64_t slot;  // of the first, in the line
 };
 
+float KeepFloat(float value) { return value; }
+
+template <class T, T (*kRound)(float)>
 void StoreFloats(const KvLayout& layout, const LineRows& rows,
                  std::byte* key_line, std::byte* value_line) {
-  auto* keys = reinterpret_cast<float*>(key_line);
+  T* keys = reinterpret_cast<T*>(key_line);
   for (int64_t d = 0; d < layout.head_dim; ++d) {
     for (int64_t i = 0; i < rows.count; ++i) {
       keys[KeyIndex(layout, rows.slot + i, d)] =
-          rows.k[i * rows.k_row_stride + d];
+          kRound(rows.k[i * rows.k_row_stride + d]);
     }
   }
-  auto* values = reinterpret_cast<float*>(value_line);
+  T* values = reinterpret_cast<T*>(value_line);
   for (int64_t i = 0; i < rows.count; ++i) {
-    std::copy_n(rows.v + i * rows.v_row_stride, layout.head_dim,
-                values + ValueIndex(layout, rows.slot + i, 0));
+    const float* v = rows.v + i * rows.v_row_stride;
+    std::transform(v, v + layout.head_dim,
+                   values + ValueIndex(layout, rows.slot + i, 0), kRound);
   }
 }
 
@@ -112,7 +116,10 @@ void StoreRows(const KvLayout& layout, const KvRows& rows, int64_t begin,
           .slot = slot};
       switch (layout.dtype) {
         case KvCacheDtype::kF32:
-          StoreFloats(layout, line, keys, values);
+          StoreFloats<float, KeepFloat>(layout, line, keys, values);
+          break;
+        case KvCacheDtype::kBF16:
+          StoreFloats<uint16_t, FloatToBFloat16>(layout, line, keys, values);
           break;
         case KvCacheDtype::kInt16:
           StoreIntegers<int16_t>(layout, line, keys, values);
@@ -140,6 +147,10 @@ void LoadFromLine(const KvPlace& place, const std::byte* line, IndexOf index_of,
     switch (layout.dtype) {
       case KvCacheDtype::kF32:
         dst[d] = reinterpret_cast<const float*>(elements)[index];
+        break;
+      case KvCacheDtype::kBF16:
+        dst[d] =
+            BFloat16ToFloat(reinterpret_cast<const uint16_t*>(elements)[index]);
         break;
       case KvCacheDtype::kInt16:
         dst[d] = scales[slot] *

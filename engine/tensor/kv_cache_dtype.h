@@ -7,10 +7,10 @@
 
 namespace headrace {
 
-// A float32 each, or integers with one float32 scale per position and head. 16
-// bits are integers too, not floats: a quarter of bfloat16's and half of
-// float16's error at the same size, and products twice as fast as in float32.
-enum class KvCacheDtype : uint8_t { kF32, kInt16, kInt8 };
+// A float32 or bfloat16 each, or integers with one float32 scale per position
+// and head. 16 bits are integers unless asked otherwise: less than bfloat16's
+// error at the same size, and products twice as fast as in float32.
+enum class KvCacheDtype : uint8_t { kF32, kBF16, kInt16, kInt8 };
 
 struct KvCacheDtypeLayout {
   KvCacheDtype dtype;
@@ -20,12 +20,17 @@ struct KvCacheDtypeLayout {
 
 inline constexpr KvCacheDtypeLayout kKvCacheDtypes[] = {
     {KvCacheDtype::kF32, "f32", 4},
+    {KvCacheDtype::kBF16, "bf16", 2},
     {KvCacheDtype::kInt16, "int16", 2},
     {KvCacheDtype::kInt8, "int8", 1},
 };
 
 constexpr const KvCacheDtypeLayout& LayoutOf(KvCacheDtype dtype) {
   return kKvCacheDtypes[static_cast<int>(dtype)];
+}
+
+constexpr bool IsInteger(KvCacheDtype dtype) {
+  return dtype == KvCacheDtype::kInt16 || dtype == KvCacheDtype::kInt8;
 }
 
 }  // namespace headrace

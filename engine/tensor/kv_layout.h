@@ -18,7 +18,7 @@ namespace headrace {
 // A line is 16 neighbouring positions:
 //
 //            keys                              values
-//   float32  [width, 16]                       [16, width]
+//   float    [width, 16]                       [16, width]
 //   integer  16 scales, [width / 2, 16, 2]     16 scales, [8, width, 2]
 //
 // Keys are transposed, so that 16 scores are computed side by side; two places
@@ -42,7 +42,7 @@ struct KvLayout {
   constexpr int64_t width() const { return (head_dim + 15) / 16 * 16; }
   // The scales at the start of a line.
   constexpr int64_t scale_bytes() const {
-    return dtype == KvCacheDtype::kF32 ? 0 : kPositionsPerLine * 4;
+    return IsInteger(dtype) ? kPositionsPerLine * 4 : 0;
   }
   constexpr int64_t line_bytes() const {
     return scale_bytes() + kPositionsPerLine * width() * element_bytes();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,20 @@
 namespace headrace {
 namespace {
 
-class DeterminismTest : public ::testing::TestWithParam<Numerics> {
+struct Kind {
+  const char* name;
+  Numerics numerics;
+  std::optional<KvCacheDtype> kv_cache_dtype = std::nullopt;
+};
+
+class DeterminismTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { path_ = WriteModel(); }
 
   std::unique_ptr<Engine> Make(int threads, bool prefix_cache = true) const {
     return MakeEngine({.model_path = path_,
-                       .numerics = GetParam(),
+                       .numerics = GetParam().numerics,
+                       .kv_cache_dtype = GetParam().kv_cache_dtype,
                        .num_threads = threads,
                        .prefix_cache = prefix_cache});
   }
@@ -368,12 +376,34 @@ TEST_P(DeterminismTest, ASuspendedSequenceHoldsNoBlockAndTakesNoStep) {
   EXPECT_EQ(engine->kv_cache().used_blocks, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Numerics, DeterminismTest,
-                         ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+TEST_P(DeterminismTest, KeysAndValuesAreShownBeforeTheyAreRounded) {
+  const auto engine = Make(1);
+  TestSequence test = Sequence(5, *engine);
+  RunTogether(*engine, {&test});
+  for (const KvCacheDtypeLayout& layout : kKvCacheDtypes) {
+    const auto other_engine = MakeEngine({.model_path = path_,
+                                          .numerics = GetParam().numerics,
+                                          .kv_cache_dtype = layout.dtype,
+                                          .num_threads = 1});
+    TestSequence other = Sequence(5, *other_engine);
+    RunTogether(*other_engine, {&other});
+    // The first layer's depend on no attention.
+    for (const HookPoint hook :
+         {HookPoint::kK, HookPoint::kKRotated, HookPoint::kV}) {
+      for (int64_t p = 0; p < std::ssize(test.prompt); ++p) {
+        EXPECT_EQ(test.rows.at(hook, 0, p), other.rows.at(hook, 0, p))
+            << layout.name << " position " << p;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeterminismTest,
+                         ::testing::Values(Kind{"Exact", Numerics::kExact},
+                                           Kind{"Fast", Numerics::kFast},
+                                           Kind{"FastBFloat16", Numerics::kFast,
+                                                KvCacheDtype::kBF16}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace headrace

@@ -130,8 +130,9 @@ def test_bench_refuses_loads_that_are_none(smollm2_address, command_line):
 
 def test_headrace_bench_measures_the_engine(smollm2_path):
     done = subprocess.run([program("headrace-bench"), "--model", smollm2_path, "--prompt", "16", "--generate", "4",
-                           "--repeat", "1", "--json"], capture_output=True, check=True)
+                           "--repeat", "1", "--kv_cache_dtype", "bf16", "--json"], capture_output=True, check=True)
     report = json.loads(done.stdout)
+    assert report["kv_cache_dtype"] == "bf16"
     for figure in ("prefill_tokens_per_second", "decode_tokens_per_second"):
         assert 0 < report[figure]["min"] <= report[figure]["median"] <= report[figure]["max"]
     for field in ("weight_bytes", "decode_weight_bytes_per_second", "load_seconds", "peak_rss_bytes", "threads", "isa",

@@ -67,6 +67,28 @@ def test_sigterm_lets_the_running_finish_and_turns_the_rest_away(smollm2_path, s
     assert text == expected and isinstance(seen[-1], headrace.End)
 
 
+def test_bfloat16_keys_and_values_take_half_the_memory(stories_path, start):
+    blocks, texts = {}, []
+    for dtype in ("f32", "bf16"):
+        flags = ("--numerics", "exact", "--kv_cache_dtype", dtype, "--kv_cache_bytes", str(6 * 32 * 40960))
+        with start(stories_path, *flags, metrics=True) as address, headrace.Client(address) as client:
+            assert address.ready["kv_cache_dtype"] == client.get_model().kv_cache_dtype == dtype
+            blocks[dtype] = address.ready["kv_cache_blocks"]
+            prompt = "Once upon a time, there was a little girl named Lily. " * 3
+            texts = [client.generate_text(prompt, max_tokens=40, temperature=0, ignore_eos=True) for _ in range(2)]
+            assert address.metric("headrace_prefix_cache_hits_total") > 0
+            assert texts[0] == texts[1] and len(texts[0]) > 20
+    assert blocks["bf16"] == 2 * blocks["f32"]
+
+
+def test_an_unknown_type_of_keys_and_values_is_refused_with_the_known(stories_path, refusal):
+    bench = subprocess.run([program("headrace-bench"), "--model", str(stories_path), "--kv_cache_dtype", "fp8"],
+                           capture_output=True, text=True)
+    assert bench.returncode == 1
+    for message in (bench.stderr, refusal(stories_path, "--kv_cache_dtype", "fp8")):
+        assert '--kv_cache_dtype must be auto, f32, bf16, int16 or int8; is "fp8"' in message
+
+
 def test_a_model_that_cannot_fit_is_refused_with_the_numbers(smollm2_path, refusal):
     message = refusal(smollm2_path, "--kv_cache_bytes", "1000000")
     assert "8192 tokens takes 186 MiB" in message and "weights" in message

@@ -1,4 +1,4 @@
-// Keys and values in float32.
+// Keys and values that are floats, float32 or bfloat16; products in float32.
 
 // Per-target include guard, in Highway's manner.
 #if defined(HEADRACE_ENGINE_OPS_KERNELS_ATTENTION_FLOATS_INL_H_) == \
@@ -23,6 +23,17 @@ HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels {
 namespace HWY_NAMESPACE {
 
+// `values` is a float or hwy::bfloat16_t; widening is exact.
+template <class T>
+HWY_INLINE Vector LoadFloats(const T* values) {
+  const auto stored = hn::LoadU(hn::Rebind<T, Floats>(), values);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return stored;
+  } else {
+    return hn::PromoteTo(Floats(), stored);
+  }
+}
+
 struct ValueBlock {
   const float* p;                  // [rows, kKeysPerTile]
   const std::byte* const* values;  // one per line of keys
@@ -33,7 +44,7 @@ struct ValueBlock {
 };
 
 // out[r][c] continues its chain over the keys, ascending: + p[r][j] * v[j][c].
-template <int kRows, int kLines>
+template <class T, int kRows, int kLines>
 HWY_INLINE void ComputeValues(const ValueBlock& block) {
   constexpr int kColumns = kLines * kLineVectors;
   const Floats d;
@@ -47,12 +58,12 @@ HWY_INLINE void ComputeValues(const ValueBlock& block) {
   for (int64_t begin = block.keys.begin; begin < block.keys.end;) {
     const int64_t line = begin / kLine;
     const int64_t end = std::min(block.keys.end, (line + 1) * kLine);
-    const float* values = reinterpret_cast<const float*>(block.values[line]) +
-                          block.column + (begin - line * kLine) * block.width;
+    const T* values = reinterpret_cast<const T*>(block.values[line]) +
+                      block.column + (begin - line * kLine) * block.width;
     for (int64_t key = begin; key < end; ++key) {
       Vector v[kColumns];
       for (int c = 0; c < kColumns; ++c) {
-        v[c] = hn::LoadU(d, values + c * kLanes);
+        v[c] = LoadFloats(values + c * kLanes);
       }
       values += block.width;
       for (int r = 0; r < kRows; ++r) {
@@ -72,23 +83,23 @@ HWY_INLINE void ComputeValues(const ValueBlock& block) {
 }
 
 // One or kLines lines.
-template <int kRows, int kLines>
+template <class T, int kRows, int kLines>
 HWY_INLINE void ChooseValues(int64_t rows, int lines, const ValueBlock& block) {
   if (rows < kRows) {
     if constexpr (kRows > 1) {
-      ChooseValues<kRows - 1, kLines>(rows, lines, block);
+      ChooseValues<T, kRows - 1, kLines>(rows, lines, block);
     }
   } else if (lines == 1) {
-    ComputeValues<kRows, 1>(block);
+    ComputeValues<T, kRows, 1>(block);
   } else {
-    ComputeValues<kRows, kLines>(block);
+    ComputeValues<T, kRows, kLines>(block);
   }
 }
 
 // Adds the values of the block's keys to `rows` rows, in register tiles of
 // kRows by kLines. When that takes several passes over the values, they are
 // made over one line of keys at a time: memory likes to be read in order.
-template <int kRows, int kLines>
+template <class T, int kRows, int kLines>
 HWY_INLINE void AddValueBlocks(int64_t rows, ValueBlock block) {
   const KeyRange keys = block.keys;
   const bool one_pass = rows <= kRows && block.width <= kLines * kLine;
@@ -102,8 +113,8 @@ HWY_INLINE void AddValueBlocks(int64_t rows, ValueBlock block) {
       while (tile.column < block.width) {
         const bool whole = block.width - tile.column >= kLines * kLine;
         const int lines = whole ? kLines : 1;
-        ChooseValues<kRows, kLines>(std::min<int64_t>(kRows, rows - row), lines,
-                                    tile);
+        ChooseValues<T, kRows, kLines>(std::min<int64_t>(kRows, rows - row),
+                                       lines, tile);
         tile.column += lines * kLine;
       }
     }
@@ -111,6 +122,7 @@ HWY_INLINE void AddValueBlocks(int64_t rows, ValueBlock block) {
 }
 
 // Adds the values of `keys`, which every row of the range sees.
+template <class T>
 HWY_INLINE void AddValues(const AttentionRows& rows, const Tile& tile,
                           RowRange range, KeyRange keys, const float* scores,
                           float* out) {
@@ -124,13 +136,14 @@ HWY_INLINE void AddValues(const AttentionRows& rows, const Tile& tile,
   constexpr int64_t kWideWidth = 2 * kBlockLines * kLine;
   if (IsStreaming(rows) && rows.width() >= kWideWidth) {
     // Wide tiles read the values in the order in which they lie.
-    AddValueBlocks<kBlockRows / 2, 2 * kBlockLines>(range.size(), block);
+    AddValueBlocks<T, kBlockRows / 2, 2 * kBlockLines>(range.size(), block);
   } else {
-    AddValueBlocks<kBlockRows, kBlockLines>(range.size(), block);
+    AddValueBlocks<T, kBlockRows, kBlockLines>(range.size(), block);
   }
 }
 
 // As above, of those keys of [begin, end) that each token sees by itself.
+template <class T>
 HWY_INLINE void AddValuesByToken(const AttentionRows& rows, const Tile& tile,
                                  RowRange range, KeyRange keys,
                                  const float* scores, float* out) {
@@ -138,7 +151,7 @@ HWY_INLINE void AddValuesByToken(const AttentionRows& rows, const Tile& tile,
     const int64_t token = begin / rows.num_heads;
     const int64_t end = std::min(range.end, (token + 1) * rows.num_heads);
     const KeyRange visible = VisibleKeys(rows, tile, token);
-    AddValues(
+    AddValues<T>(
         rows, tile, {begin, end},
         {std::max(keys.begin, visible.begin), std::min(keys.end, visible.end)},
         scores, out);
@@ -149,19 +162,22 @@ HWY_INLINE void AddValuesByToken(const AttentionRows& rows, const Tile& tile,
 // Adds the values of the keys that each row sees: those that all rows of the
 // range see together, and by token those before and after them. A masked key is
 // left out, not added with weight 0: its value may be anything.
+template <class T>
 HWY_INLINE void AddVisibleValues(const AttentionRows& rows, const Tile& tile,
                                  RowRange range, const float* scores,
                                  float* out) {
   const KeyRange common = CommonKeys(rows, tile, range);
   if (common.empty()) {
-    AddValuesByToken(rows, tile, range, {0, kKeysPerTile}, scores, out);
+    AddValuesByToken<T>(rows, tile, range, {0, kKeysPerTile}, scores, out);
     return;
   }
-  AddValuesByToken(rows, tile, range, {0, common.begin}, scores, out);
-  AddValues(rows, tile, range, common, scores, out);
-  AddValuesByToken(rows, tile, range, {common.end, kKeysPerTile}, scores, out);
+  AddValuesByToken<T>(rows, tile, range, {0, common.begin}, scores, out);
+  AddValues<T>(rows, tile, range, common, scores, out);
+  AddValuesByToken<T>(rows, tile, range, {common.end, kKeysPerTile}, scores,
+                      out);
 }
 
+template <class T>
 struct FloatKv {
   // scores[r][j] = chain over d ascending of q[r][d] * k[d][j], from 0.
   template <int kRows, int kLines>
@@ -172,17 +188,17 @@ struct FloatKv {
     for (int r = 0; r < kRows; ++r) {
       for (int c = 0; c < kColumns; ++c) sums[r][c] = hn::Zero(d);
     }
-    const float* keys[kLines];
+    const T* keys[kLines];
     for (int l = 0; l < kLines; ++l) {
-      keys[l] = reinterpret_cast<const float*>(block.keys[l]);
+      keys[l] = reinterpret_cast<const T*>(block.keys[l]);
     }
     const int64_t head_dim = rows.head_dim();
     const float* q = workspace.q + block.row * head_dim;
     for (int64_t i = 0; i < head_dim; ++i) {
       Vector k[kColumns];
       for (int c = 0; c < kColumns; ++c) {
-        k[c] = hn::LoadU(
-            d, keys[c / kLineVectors] + i * kLine + c % kLineVectors * kLanes);
+        k[c] = LoadFloats(keys[c / kLineVectors] + i * kLine +
+                          c % kLineVectors * kLanes);
       }
       for (int r = 0; r < kRows; ++r) {
         const Vector x = hn::Set(d, q[r * head_dim + i]);
@@ -222,8 +238,9 @@ struct FloatKv {
       }
     }
     for (int64_t row = 0; row < num_rows; row += kBlockRows) {
-      AddVisibleValues(rows, tile, {row, std::min(row + kBlockRows, num_rows)},
-                       scores.scores, out);
+      AddVisibleValues<T>(rows, tile,
+                          {row, std::min(row + kBlockRows, num_rows)},
+                          scores.scores, out);
     }
   }
 

@@ -34,12 +34,21 @@ void ScaleQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
 
 void AttendFloatPart(const AttentionRows& rows, int64_t part,
                      AttentionWorkspace workspace, AttentionState part_state) {
-  AttendPartAs<FloatKv>(rows, part, workspace, part_state);
+  AttendPartAs<FloatKv<float>>(rows, part, workspace, part_state);
+}
+void AttendBFloat16Part(const AttentionRows& rows, int64_t part,
+                        AttentionWorkspace workspace,
+                        AttentionState part_state) {
+  AttendPartAs<FloatKv<hwy::bfloat16_t>>(rows, part, workspace, part_state);
 }
 
 void ScoreFloatRow(const AttentionRows& row, AttentionWorkspace workspace,
                    float* dst) {
-  ScoreRowAs<FloatKv>(row, workspace, dst);
+  ScoreRowAs<FloatKv<float>>(row, workspace, dst);
+}
+void ScoreBFloat16Row(const AttentionRows& row, AttentionWorkspace workspace,
+                      float* dst) {
+  ScoreRowAs<FloatKv<hwy::bfloat16_t>>(row, workspace, dst);
 }
 
 void MergePart(const AttentionRows& rows, AttentionState part_state,
@@ -91,31 +100,37 @@ namespace headrace::kernels {
 
 HWY_EXPORT(ScaleQueries);
 HWY_EXPORT(AttendFloatPart);
+HWY_EXPORT(AttendBFloat16Part);
 HWY_EXPORT(ScoreFloatRow);
+HWY_EXPORT(ScoreBFloat16Row);
 HWY_EXPORT(MergePart);
 HWY_EXPORT(FinishRows);
 
 void PrepareQueries(const AttentionRows& rows, AttentionWorkspace workspace) {
-  if (rows.layout.dtype == KvCacheDtype::kF32) {
-    HWY_DYNAMIC_DISPATCH(ScaleQueries)(rows, workspace);
-  } else {
+  if (IsInteger(rows.layout.dtype)) {
     QuantizeQueries(rows, workspace);
+  } else {
+    HWY_DYNAMIC_DISPATCH(ScaleQueries)(rows, workspace);
   }
 }
 void AttendPart(const AttentionRows& rows, int64_t part,
                 AttentionWorkspace workspace, AttentionState part_state) {
-  if (rows.layout.dtype == KvCacheDtype::kF32) {
-    HWY_DYNAMIC_DISPATCH(AttendFloatPart)(rows, part, workspace, part_state);
-  } else {
+  if (IsInteger(rows.layout.dtype)) {
     AttendIntegerPart(rows, part, workspace, part_state);
+  } else if (rows.layout.dtype == KvCacheDtype::kBF16) {
+    HWY_DYNAMIC_DISPATCH(AttendBFloat16Part)(rows, part, workspace, part_state);
+  } else {
+    HWY_DYNAMIC_DISPATCH(AttendFloatPart)(rows, part, workspace, part_state);
   }
 }
 void ScoreRow(const AttentionRows& row, AttentionWorkspace workspace,
               float* dst) {
-  if (row.layout.dtype == KvCacheDtype::kF32) {
-    HWY_DYNAMIC_DISPATCH(ScoreFloatRow)(row, workspace, dst);
-  } else {
+  if (IsInteger(row.layout.dtype)) {
     ScoreIntegerRow(row, workspace, dst);
+  } else if (row.layout.dtype == KvCacheDtype::kBF16) {
+    HWY_DYNAMIC_DISPATCH(ScoreBFloat16Row)(row, workspace, dst);
+  } else {
+    HWY_DYNAMIC_DISPATCH(ScoreFloatRow)(row, workspace, dst);
   }
 }
 void MergePart(const AttentionRows& rows, AttentionState part_state,

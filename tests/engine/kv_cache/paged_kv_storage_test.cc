@@ -21,6 +21,9 @@ TEST(PagedKvStorageTest, CountsTheBytesOfABlock) {
   KvShape shape = kShape;
   shape.dtype = KvCacheDtype::kInt8;  // and a scale for each key and value
   EXPECT_EQ(PagedKvStorage::BytesPerBlock(shape), 2 * 3 * 16 * (36 + 36));
+  shape.dtype = KvCacheDtype::kBF16;
+  EXPECT_EQ(PagedKvStorage::BytesPerBlock(shape) * 2,
+            PagedKvStorage::BytesPerBlock(kShape));
 }
 
 TEST(PagedKvStorageTest, TakesAddressesNotMemory) {
@@ -39,6 +42,8 @@ TEST(PagedKvStorageTest, RefusesWhatMakesNoSense) {
             absl::StatusCode::kInvalidArgument);
   shape = kShape;
   shape.head_dim = 257;
+  EXPECT_TRUE(PagedKvStorage::Create(shape, 10).ok());
+  shape.dtype = KvCacheDtype::kBF16;
   EXPECT_TRUE(PagedKvStorage::Create(shape, 10).ok());
   shape.dtype = KvCacheDtype::kInt16;
   EXPECT_THAT(PagedKvStorage::Create(shape, 10).status().message(),

@@ -99,7 +99,7 @@ float IntegerScoreInOrder(const Head& h, int64_t key) {
 }
 
 float ScoreInOrder(const Head& h, int64_t key) {
-  if (h.c.dtype != KvCacheDtype::kF32) return IntegerScoreInOrder(h, key);
+  if (IsInteger(h.c.dtype)) return IntegerScoreInOrder(h, key);
   float score = 0;
   for (size_t d = 0; d < h.q().size(); ++d) {
     score = std::fma(h.q()[d] * h.c.scale, h.k(key)[d], score);
@@ -116,7 +116,7 @@ struct Keys {
 void AddValues(const Head& h, Keys keys, const float* p, float alpha,
                std::vector<float>& out) {
   const int64_t first_key = keys.begin / kTile * kTile;
-  if (h.c.dtype == KvCacheDtype::kF32) {
+  if (!IsInteger(h.c.dtype)) {
     for (size_t d = 0; d < out.size(); ++d) {
       out[d] *= alpha;
       for (int64_t key = keys.begin; key < keys.end; ++key) {

@@ -12,7 +12,8 @@
 
 namespace headrace::testing {
 
-// One sequence with all its rows, dense.
+// One sequence with all its rows, dense. Keys and values of kBF16 are taken to
+// be rounded already.
 struct AttentionCase {
   int64_t num_rows = 0;
   int64_t num_attention_heads = 0;

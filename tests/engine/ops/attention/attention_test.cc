@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/ops/kernels/isa.h"
+#include "engine/tensor/half.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ops/attention/attention_harness.h"
 #include "tests/engine/ops/attention/attention_reference.h"
@@ -103,6 +104,13 @@ std::vector<CaseShape> Shapes() {
   };
 }
 
+// With keys and values that bfloat16 holds.
+AttentionCase RoundedToBFloat16(AttentionCase c) {
+  for (float& k : c.k) k = BFloat16ToFloat(FloatToBFloat16(k));
+  for (float& v : c.v) v = BFloat16ToFloat(FloatToBFloat16(v));
+  return c;
+}
+
 // The shapes, with every type of keys and values.
 std::vector<AttentionCase> Cases(uint32_t seed) {
   std::vector<AttentionCase> cases;
@@ -113,6 +121,8 @@ std::vector<AttentionCase> Cases(uint32_t seed) {
       cases.push_back(cases.back());
       cases.back().dtype = dtype;
     }
+    cases.push_back(RoundedToBFloat16(cases.back()));
+    cases.back().dtype = KvCacheDtype::kBF16;
   }
   return cases;
 }
@@ -136,11 +146,11 @@ TEST(AttentionTest, AgreesWithFloat64) {
     // exponential to 5e-7 of itself. Integers are rounded to half a step of
     // 1 / 2896, or 1 / 127, of the greatest of a key or value, which is about
     // 3; a score adds up the errors of its products.
-    const double tolerance = c.dtype == KvCacheDtype::kF32     ? 1e-6
+    const double tolerance = !IsInteger(c.dtype)               ? 1e-6
                              : c.dtype == KvCacheDtype::kInt16 ? 3e-3
                                                                : 5e-2;
     EXPECT_LT(worst, tolerance) << Name(c);
-    if (c.dtype != KvCacheDtype::kF32) {
+    if (IsInteger(c.dtype)) {
       EXPECT_GT(worst, 1e-6) << Name(c);
     }
   }
@@ -165,6 +175,36 @@ TEST(AttentionTest, EqualsScalarCodeOnEveryInstructionSetWithFma) {
               << head;
         }
       }
+    }
+  }
+  ASSERT_TRUE(kernels::CapIsa("").ok());
+}
+
+std::vector<float> ScoresOfLastRow(const AttentionCase& c) {
+  ThreadTeam team(1);
+  AttentionHarness harness({&c});
+  harness.Step(team, {{.begin = 0, .end = c.num_rows}});
+  return harness.Scores(0, c.num_rows - 1, c.num_attention_heads - 1);
+}
+
+TEST(AttentionTest, BFloat16EqualsFloat32OfWhatWasRounded) {
+  for (const std::string_view isa : kernels::SupportedIsas()) {
+    ASSERT_TRUE(kernels::CapIsa(isa).ok());
+    for (const CaseShape& shape : Shapes()) {
+      AttentionCase c = testing::MakeAttentionCase(shape, 8);
+      c.k[1] = 1e-40f;  // subnormal
+      c.v[1] = -1e-40f;
+      c.v[2] = std::numeric_limits<float>::infinity();
+      const AttentionCase rounded = RoundedToBFloat16(c);
+      ASSERT_FALSE(SameBits(c.k, rounded.k));
+      c.dtype = KvCacheDtype::kBF16;
+      const std::vector<float> expected = RunAtOnce(rounded);
+      EXPECT_TRUE(SameBits(RunAtOnce(c), expected)) << Name(c) << " on " << isa;
+      // Few rows take another path through the kernels.
+      EXPECT_TRUE(SameBits(RunInChunks(c, 2, 2, c.num_rows - 20), expected))
+          << Name(c) << " on " << isa;
+      EXPECT_TRUE(SameBits(ScoresOfLastRow(c), ScoresOfLastRow(rounded)))
+          << Name(c) << " on " << isa;
     }
   }
   ASSERT_TRUE(kernels::CapIsa("").ok());
@@ -292,13 +332,11 @@ TEST_P(MaskedKeysTest, ChangeNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MaskedKeysTest,
-                         ::testing::Values(KvCacheDtype::kF32,
-                                           KvCacheDtype::kInt16,
-                                           KvCacheDtype::kInt8),
-                         [](const auto& info) {
-                           return std::string(LayoutOf(info.param).name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, MaskedKeysTest,
+    ::testing::Values(KvCacheDtype::kF32, KvCacheDtype::kBF16,
+                      KvCacheDtype::kInt16, KvCacheDtype::kInt8),
+    [](const auto& info) { return std::string(LayoutOf(info.param).name); });
 
 TEST(AttentionTest, ScoresFarApartDoNotOverflow) {
   AttentionCase c = testing::MakeAttentionCase({.num_rows = 1000,

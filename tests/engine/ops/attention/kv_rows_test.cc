@@ -1,8 +1,11 @@
 #include "engine/ops/kv_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -89,8 +92,10 @@ TEST_P(KvRowsTest, GivesBackWhatItStored) {
   Store(1, kNumRows);
   const std::vector<float> keys = LoadAll(LoadKey);
   const std::vector<float> values = LoadAll(LoadValue);
-  // Half a step: 1 / 2896 or 1 / 127 of the greatest of a row, at most 1.
+  // Half a step: of 1 / 2896 or 1 / 127 of the greatest of a row, at most 1; of
+  // the last of eight bits.
   const double tolerance = GetParam() == KvCacheDtype::kF32     ? 0
+                           : GetParam() == KvCacheDtype::kBF16  ? 0x1p-9
                            : GetParam() == KvCacheDtype::kInt16 ? 0.501 / 2896
                                                                 : 0.501 / 127;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -122,13 +127,81 @@ TEST_P(KvRowsTest, DependsOnNeitherChunksNorThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KvRowsTest,
-                         ::testing::Values(KvCacheDtype::kF32,
-                                           KvCacheDtype::kInt16,
-                                           KvCacheDtype::kInt8),
-                         [](const auto& info) {
-                           return std::string(LayoutOf(info.param).name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, KvRowsTest,
+    ::testing::Values(KvCacheDtype::kF32, KvCacheDtype::kBF16,
+                      KvCacheDtype::kInt16, KvCacheDtype::kInt8),
+    [](const auto& info) { return std::string(LayoutOf(info.param).name); });
+
+// To eight bits, by arithmetic.
+float RoundedToBFloat16(float x) {
+  if (!std::isfinite(x)) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const double step = std::ldexp(1.0, std::max(exponent - 8, -133));
+  const double rounded = std::nearbyint(x / step) * step;
+  return std::abs(rounded) < 0x1p128 ? static_cast<float>(rounded)
+                                     : std::copysign(HUGE_VALF, x);
+}
+
+// Every bfloat16, which takes in subnormals, infinities and NaN, and what lies
+// between it and the next: ties and their neighbours.
+std::vector<float> FloatsAroundEveryBFloat16() {
+  std::vector<float> floats;
+  for (uint32_t high = 0; high < 1u << 16; ++high) {
+    for (const uint32_t low :
+         {0x0u, 0x1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu, 0x4000u, 0xC000u}) {
+      floats.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  return floats;
+}
+
+TEST(KvRowsBFloat16Test, RoundsToTheNearestAndTiesToEven) {
+  constexpr int64_t kDim = 256;
+  const std::vector<float> floats = FloatsAroundEveryBFloat16();
+  const int64_t num_rows = std::ssize(floats) / kDim;
+  auto storage = PagedKvStorage::Create({.num_layers = 1,
+                                         .num_key_value_heads = 1,
+                                         .head_dim = kDim,
+                                         .block_size = 16,
+                                         .dtype = KvCacheDtype::kBF16},
+                                        num_rows / 16);
+  ASSERT_TRUE(storage.ok());
+  std::vector<int32_t> table(static_cast<size_t>(num_rows / 16));
+  std::iota(table.begin(), table.end(), 0);
+  ThreadTeam team(1);
+  StoreKeysAndValues(team, storage->layout(),
+                     {.k = floats.data(),
+                      .v = floats.data(),
+                      .k_row_stride = kDim,
+                      .v_row_stride = kDim,
+                      .num_rows = num_rows,
+                      .block_table = table},
+                     storage->layer(0));
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const KvPlace place = {.layout = storage->layout(),
+                           .layer = storage->layer(0),
+                           .block_table = table,
+                           .position = row};
+    float key[kDim];
+    float value[kDim];
+    LoadKey(place, key);
+    LoadValue(place, value);
+    for (int64_t d = 0; d < kDim; ++d) {
+      const float src = floats[static_cast<size_t>(row * kDim + d)];
+      const float expected = RoundedToBFloat16(src);
+      ASSERT_EQ(std::signbit(key[d]), std::signbit(src)) << src;
+      ASSERT_EQ(std::signbit(value[d]), std::signbit(src)) << src;
+      if (std::isnan(src)) {
+        ASSERT_TRUE(std::isnan(key[d]) && std::isnan(value[d]));
+      } else {
+        ASSERT_EQ(key[d], expected) << src;
+        ASSERT_EQ(value[d], expected) << src;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace headrace
