@@ -50,8 +50,10 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
   step.Tap(HookPoint::kMlpNormOut, layer_, buffers.normed.data(),
            bus.hidden_size());
 
-  if (can_fuse_ && num_rows >= kGatedLinearRows &&
-      step.rows.observer == nullptr) {
+  const bool watched = step.Wanted(HookPoint::kMlpGate, layer_) ||
+                       step.Wanted(HookPoint::kMlpUp, layer_) ||
+                       step.Wanted(HookPoint::kMlpAct, layer_);
+  if (can_fuse_ && num_rows >= kGatedLinearRows && !watched) {
     GatedLinear(step.ops, gate_up_proj_, activation_, buffers.normed.data(),
                 num_rows, buffers.quantized_act);
     Linear(step.ops, down_proj_, buffers.quantized_act, write,
