@@ -104,7 +104,8 @@ void ShowProgress(const LoadProgress& progress) {
 // of megabytes for every thread that had a long text to encode.
 void ReturnLargeBlocksToTheSystem() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  // What a stream's chunks took serves its next ones; WatchLoop() gives it back.
+  // What a stream's chunks took serves its next ones; WatchLoop() gives it
+  // back.
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 

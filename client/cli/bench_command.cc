@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <iostream>
 #include <mutex>
-#include <random>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
