@@ -93,7 +93,7 @@ ABSL_FLAG(uint32_t, top_keys, 0,
           "Of attn_scores and attn_probs: only the largest so many keys.");
 ABSL_FLAG(std::string, rows, "prompt",
           "all, prompt, generated, last, or positions: 0,-1,4:8.");
-ABSL_FLAG(std::string, dtype, "f32", "On the wire: f32, bf16.");
+ABSL_FLAG(std::string, dtype, "f32", "On the wire: f32, bf16, f16, int8.");
 ABSL_FLAG(bool, compress, false, "Compress rows on the wire (zstd).");
 ABSL_FLAG(std::string, out, "", "trace: the .npz file to write.");
 ABSL_FLAG(std::string, html, "",
