@@ -30,6 +30,21 @@ absl::Status Failed(const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
 }
 
+// What interrupted writers left behind.
+void RemoveAbandoned(const std::string& folder) {
+  const auto now = fs::file_time_type::clock::now();
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; it != end && !error;
+       it.increment(error)) {
+    std::error_code gone;
+    const fs::file_time_type time = fs::last_write_time(it->path(), gone);
+    if (!gone && now - time > kLongestWrite &&
+        it->path().filename().string().ends_with(kUnfinished)) {
+      fs::remove(it->path(), gone);
+    }
+  }
+}
+
 // A file that is removed unless it gets its name.
 class UnfinishedFile {
  public:
@@ -89,6 +104,7 @@ absl::Status CacheFolder::Write(
     return absl::ErrnoToStatus(error.value(),
                                absl::StrCat("cannot make the folder ", path_));
   }
+  RemoveAbandoned(path_);  // before: they may be what fills the disk
   const std::string path = PathOf(name);
   UnfinishedFile file(path);
   if (!file.is_open()) return Failed(path);
@@ -106,16 +122,13 @@ void CacheFolder::Touch(std::string_view name) const {
 void CacheFolder::Prune(std::string_view suffix, size_t most) const {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator it(path_, error), end; it != end && !error;
        it.increment(error)) {
     std::error_code gone;
     const std::string name = it->path().filename().string();
     const fs::file_time_type time = fs::last_write_time(it->path(), gone);
-    if (gone) continue;
-    if (name.ends_with(suffix)) files.emplace_back(time, it->path());
-    if (name.ends_with(kUnfinished) && now - time > kLongestWrite) {
-      fs::remove(it->path(), gone);
+    if (!gone && name.ends_with(suffix) && it->is_regular_file(gone)) {
+      files.emplace_back(time, it->path());
     }
   }
   std::sort(files.rbegin(), files.rend());

@@ -21,8 +21,9 @@ class CacheFolder {
   std::string PathOf(std::string_view name) const;
 
   // Makes or replaces the file, all of it or nothing: whoever reads it sees the
-  // old bytes or the new ones, also after a crash. Makes the folder.
-  // Errors: what the system says, naming the file.
+  // old bytes or the new ones, also after a crash. Makes the folder, and
+  // removes what interrupted writers left in it. Errors: what the system says,
+  // naming the file.
   absl::Status Write(std::string_view name,
                      std::span<const std::span<const std::byte>> pieces) const;
 
@@ -30,7 +31,7 @@ class CacheFolder {
   void Touch(std::string_view name) const;
 
   // Of the files whose names end in `suffix`, keeps the `most` that were
-  // written or touched last. Removes what interrupted writers left behind.
+  // written or touched last.
   void Prune(std::string_view suffix, size_t most) const;
 
  private:

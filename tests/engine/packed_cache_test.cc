@@ -237,6 +237,26 @@ TEST_F(PackedCacheTest, RemovesWhatAnInterruptedWriterLeft) {
   EXPECT_TRUE(fs::exists(fresh)) << "its writer may be at work";
 }
 
+TEST_F(PackedCacheTest, RemovesItAlsoWhereNothingCanBeWritten) {
+  const std::string old = cache_ + "/a.packed.x1y2z3.unfinished";
+  WriteFile(old, "what fills the disk");
+  fs::last_write_time(old,
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_FALSE(CacheFolder(cache_).Write("missing/b.packed", {}).ok());
+  EXPECT_FALSE(fs::exists(old));
+}
+
+TEST_F(PackedCacheTest, WhatIsNoFileTakesNoPlace) {
+  for (int i = 0; i < 9; ++i) {
+    fs::create_directories(cache_ + "/" + std::to_string(i) + ".packed/x");
+  }
+  WriteFile(cache_ + "/a.packed", "a");
+  fs::last_write_time(cache_ + "/a.packed",
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  CacheFolder(cache_).Prune(".packed", 8);
+  EXPECT_TRUE(fs::exists(cache_ + "/a.packed"));
+}
+
 class KnownWeightsTest : public PackedCacheTest {
  protected:
   std::string Hash(absl::Duration later = absl::Hours(1)) const {

@@ -79,7 +79,10 @@ def zero(hook: str, *, layers: Layers = "all", rows: Optional[RowSelector] = Non
 def to_vector(values: Any) -> interventions_pb2.Vector:
     if isinstance(values, str):
         return interventions_pb2.Vector(sha256=values)
-    array = np.ascontiguousarray(values, "<f4")
+    given = np.asarray(values)
+    if given.dtype.kind in "cOSUMm":
+        raise TypeError(f"a vector holds real numbers; this one holds {given.dtype}")
+    array = np.ascontiguousarray(given, "<f4")
     if array.ndim != 1:
         raise ValueError(f"a vector has one dimension; this has shape {array.shape}")
     return interventions_pb2.Vector(f32=array.tobytes())

@@ -194,6 +194,9 @@ def test_what_messages_cannot_carry_is_refused(client):
         client.generate_text([{"role": "user", "content": None}])
     with pytest.raises(TypeError, match="text is bytes"):
         client.tokenize(b"ab")
+    for vector in ([1j], [None], ["1"]):
+        with pytest.raises(TypeError, match="a vector holds real numbers"):
+            client.put_vector(vector)
     with pytest.raises(TypeError, match="hooks is a string, 'resid_post'"):
         client.run_with_cache(TOKENS, hooks="resid_post")
     with pytest.raises(TypeError, match="stop_strings is a string"):
