@@ -106,7 +106,7 @@ void ReturnLargeBlocksToTheSystem() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   // What a stream's chunks took serves its next ones; WatchLoop() gives it
   // back.
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 24 << 20);
 }
 
 int Complain(const absl::Status& status) {
