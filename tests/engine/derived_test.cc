@@ -10,6 +10,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
+#include "tests/testing/numerics_param.h"
 #include "tests/testing/tiny_model.h"
 
 namespace headrace {
@@ -267,10 +268,7 @@ TEST_P(DerivedTest, NeitherBatchNorChunksNorDerivingChangesABit) {
 
 INSTANTIATE_TEST_SUITE_P(Numerics, DerivedTest,
                          ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+                         NumericsName);
 
 }  // namespace
 }  // namespace headrace

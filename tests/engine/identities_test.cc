@@ -10,6 +10,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
+#include "tests/testing/numerics_param.h"
 #include "tests/testing/tiny_model.h"
 
 namespace headrace {
@@ -162,10 +163,7 @@ TEST_P(IdentitiesTest, TheLastResidualUnembedsToTheServedLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Numerics, IdentitiesTest,
                          ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+                         NumericsName);
 
 }  // namespace
 }  // namespace headrace

@@ -12,6 +12,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
+#include "tests/testing/numerics_param.h"
 #include "tests/testing/tiny_model.h"
 
 namespace headrace {
@@ -349,10 +350,7 @@ TEST_P(InterventionsTest, WhatDoesNotFitIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Numerics, InterventionsTest,
                          ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+                         NumericsName);
 
 }  // namespace
 }  // namespace headrace

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/engine/engine_harness.h"
+#include "tests/testing/numerics_param.h"
 
 namespace headrace {
 namespace {
@@ -85,10 +86,7 @@ TEST_P(PrefillSpeedTest, IsTenTimesThatOfPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(Numerics, PrefillSpeedTest,
                          ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+                         NumericsName);
 
 }  // namespace
 }  // namespace headrace

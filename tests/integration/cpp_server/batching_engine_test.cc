@@ -19,6 +19,7 @@
 #include "tests/server/batching/loop_fixture.h"
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
+#include "tests/testing/numerics_param.h"
 #include "tests/testing/tiny_model.h"
 
 namespace headrace {
@@ -323,10 +324,7 @@ TEST_P(EngineLoopTest, TheDecodeStallIsBounded) {
 
 INSTANTIATE_TEST_SUITE_P(Numerics, EngineLoopTest,
                          ::testing::Values(Numerics::kExact, Numerics::kFast),
-                         [](const auto& info) {
-                           return info.param == Numerics::kExact ? "Exact"
-                                                                 : "Fast";
-                         });
+                         NumericsName);
 
 }  // namespace
 }  // namespace headrace
