@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
 
 namespace headrace {
 namespace {
@@ -30,19 +30,34 @@ absl::Status Failed(const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
 }
 
-// What interrupted writers left behind.
-void RemoveAbandoned(const std::string& folder) {
-  const auto now = fs::file_time_type::clock::now();
+// Files may come and go meanwhile.
+void ForEachFile(
+    const std::string& folder,
+    absl::FunctionRef<void(const fs::path&, fs::file_time_type)> function) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; it != end && !error;
        it.increment(error)) {
     std::error_code gone;
     const fs::file_time_type time = fs::last_write_time(it->path(), gone);
-    if (!gone && now - time > kLongestWrite &&
-        it->path().filename().string().ends_with(kUnfinished)) {
-      fs::remove(it->path(), gone);
-    }
+    if (!gone && it->is_regular_file(gone)) function(it->path(), time);
   }
+}
+
+void Remove(const fs::path& path) {
+  std::error_code gone;
+  fs::remove(path, gone);
+}
+
+bool EndsWith(const fs::path& path, std::string_view suffix) {
+  return path.filename().string().ends_with(suffix);
+}
+
+// What interrupted writers left behind.
+void RemoveAbandoned(const std::string& folder) {
+  const auto now = fs::file_time_type::clock::now();
+  ForEachFile(folder, [&](const fs::path& path, fs::file_time_type time) {
+    if (now - time > kLongestWrite && EndsWith(path, kUnfinished)) Remove(path);
+  });
 }
 
 // A file that is removed unless it gets its name.
@@ -121,20 +136,11 @@ void CacheFolder::Touch(std::string_view name) const {
 
 void CacheFolder::Prune(std::string_view suffix, size_t most) const {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
-  std::error_code error;
-  for (fs::directory_iterator it(path_, error), end; it != end && !error;
-       it.increment(error)) {
-    std::error_code gone;
-    const std::string name = it->path().filename().string();
-    const fs::file_time_type time = fs::last_write_time(it->path(), gone);
-    if (!gone && name.ends_with(suffix) && it->is_regular_file(gone)) {
-      files.emplace_back(time, it->path());
-    }
-  }
+  ForEachFile(path_, [&](const fs::path& path, fs::file_time_type time) {
+    if (EndsWith(path, suffix)) files.emplace_back(time, path);
+  });
   std::sort(files.rbegin(), files.rend());
-  for (size_t i = most; i < files.size(); ++i) {
-    fs::remove(files[i].second, error);
-  }
+  for (size_t i = most; i < files.size(); ++i) Remove(files[i].second);
 }
 
 }  // namespace headrace

@@ -125,7 +125,7 @@ void Decoder::ForwardOutputs(StepContext& step) {
     block.Forward(step, bus_);
     return;
   }
-  block.StoreKv(step, bus_);
+  block.StoreKv(step, bus_);  // of all rows; Forward() stores some again
   if (outputs.empty()) return;
   std::vector<int32_t> tokens;
   std::vector<StepSequence> sequences;

@@ -122,11 +122,11 @@ PackedRun PackRun(ThreadTeam& team, PackedMemory& memory,
   const int64_t in = parts[0].dim(1);
   int64_t out = 0;
   for (const TensorView& part : parts) out += part.dim(0);
+  const PackedRun shape = {.dtype = dtype, .in = in, .out = out, .data = {}};
   const int64_t panel_bytes = PanelBytes(dtype, in);
   const StackedRows rows(parts);
   return memory.Take(dtype, in, out, [&](std::byte* data) {
-    const int64_t num_panels = (out + kPanelColumns - 1) / kPanelColumns;
-    team.ParallelFor(num_panels, [&](int64_t p, int /*thread_index*/) {
+    team.ParallelFor(shape.num_panels(), [&](int64_t p, int /*thread_index*/) {
       const int64_t first = p * kPanelColumns;
       const int64_t columns = std::min(kPanelColumns, out - first);
       for (int64_t c = 0; c < columns; ++c) {
