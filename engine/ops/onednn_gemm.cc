@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
-#include <string>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/log/check.h"
@@ -12,8 +12,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/ops/kernels/linear_exact.h"
 #include "engine/ops/kernels/packed_layout.h"
-#include "oneapi/dnnl/dnnl.hpp"
-#include "oneapi/dnnl/dnnl_ukernel.hpp"
+#include "engine/ops/onednn_library.h"
 
 namespace headrace {
 namespace {
@@ -42,44 +41,61 @@ void MultiplyBlockOurselves(const OneDnnGemm::Block& block) {
 
 #ifdef DNNL_EXPERIMENTAL_UKERNEL
 
-using dnnl::ukernel::brgemm;
-
-// nullopt if oneDNN has no such kernel here.
-std::optional<brgemm> CompileKernel(int64_t rows, int64_t k_count, int64_t in,
-                                    bool accumulate) {
-  constexpr auto kType = dnnl::memory::data_type::f32;
-  try {
-    brgemm kernel(rows, kPanelColumns, k_count, /*batch_size=*/1, /*lda=*/in,
-                  /*ldb=*/kPanelColumns, /*ldc=*/kPanelColumns, kType, kType,
-                  kType);
-    kernel.set_add_C(accumulate);
-    kernel.finalize();
+// A kernel, or nothing where oneDNN has none for this CPU.
+class Brgemm {
+ public:
+  Brgemm(const OneDnnLibrary& library, int64_t rows, int64_t k_count,
+         int64_t in, bool accumulate)
+      : library_(&library) {
+    dnnl_brgemm_t kernel = nullptr;
+    size_t scratchpad_size = 0;
+    if (library.brgemm_create(&kernel, rows, kPanelColumns, k_count,
+                              /*batch_size=*/1, /*lda=*/in,
+                              /*ldb=*/kPanelColumns, /*ldc=*/kPanelColumns,
+                              dnnl_f32, dnnl_f32, dnnl_f32) != dnnl_success) {
+      return;
+    }
+    kernel_.reset(kernel);
     // Neither tiles nor any other use of scratch memory for float32.
-    if (kernel.get_scratchpad_size() != 0) return std::nullopt;
-    kernel.generate();
-    return kernel;
-  } catch (const dnnl::error&) {
-    return std::nullopt;
+    if (library.brgemm_set_add_c(kernel, accumulate ? 1 : 0) != dnnl_success ||
+        library.brgemm_finalize(kernel) != dnnl_success ||
+        library.brgemm_get_scratchpad_size(kernel, &scratchpad_size) !=
+            dnnl_success ||
+        scratchpad_size != 0 ||
+        library.brgemm_generate(kernel) != dnnl_success) {
+      kernel_.reset();
+    }
   }
-}
 
-void Execute(const brgemm& kernel, const float* src, const float* weights,
-             float* dst) {
-  static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
-  CHECK_EQ(dnnl_brgemm_execute(kernel.get(), src, weights, kNoOffsets, dst,
-                               /*scratchpad=*/nullptr),
-           dnnl_success);
-}
+  bool ok() const { return kernel_ != nullptr; }
+
+  void Execute(const float* src, const float* weights, float* dst) const {
+    static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
+    CHECK_EQ(library_->brgemm_execute(kernel_.get(), src, weights, kNoOffsets,
+                                      dst, /*scratchpad=*/nullptr),
+             dnnl_success);
+  }
+
+ private:
+  struct Destroy {
+    void operator()(dnnl_brgemm_t kernel) const {
+      LoadOneDnn()->brgemm_destroy(kernel);
+    }
+  };
+
+  const OneDnnLibrary* library_;
+  std::unique_ptr<std::remove_pointer_t<dnnl_brgemm_t>, Destroy> kernel_;
+};
 
 #endif  // DNNL_EXPERIMENTAL_UKERNEL
 
-dnnl::cpu_isa IsaOf(std::string_view name) {
-  if (name == "SSE4") return dnnl::cpu_isa::sse41;
-  if (name == "AVX2") return dnnl::cpu_isa::avx2;
-  if (name == "AVX3") return dnnl::cpu_isa::avx512_core;
-  if (name == "AVX3_DL") return dnnl::cpu_isa::avx512_core_vnni;
-  if (name == "AVX3_ZEN4") return dnnl::cpu_isa::avx512_core_bf16;
-  return dnnl::cpu_isa::isa_default;
+dnnl_cpu_isa_t IsaOf(std::string_view name) {
+  if (name == "SSE4") return dnnl_cpu_isa_sse41;
+  if (name == "AVX2") return dnnl_cpu_isa_avx2;
+  if (name == "AVX3") return dnnl_cpu_isa_avx512_core;
+  if (name == "AVX3_DL") return dnnl_cpu_isa_avx512_core_vnni;
+  if (name == "AVX3_ZEN4") return dnnl_cpu_isa_avx512_core_bf16;
+  return dnnl_cpu_isa_default;
 }
 
 }  // namespace
@@ -102,20 +118,19 @@ class OneDnnGemm::Kernels {
     const float* src = block.src + block.k_begin;
     const int64_t most = block.num_rows / kRowStep * kRowStep;
     if (most > 0) {
-      Execute(by_rows.multiples[static_cast<size_t>(most / kRowStep - 1)], src,
-              block.weights, block.dst);
+      by_rows.multiples[static_cast<size_t>(most / kRowStep - 1)].Execute(
+          src, block.weights, block.dst);
     }
     if (most < block.num_rows) {
-      Execute(by_rows.few[static_cast<size_t>(block.num_rows - most - 1)],
-              src + most * in_, block.weights,
-              block.dst + most * kPanelColumns);
+      by_rows.few[static_cast<size_t>(block.num_rows - most - 1)].Execute(
+          src + most * in_, block.weights, block.dst + most * kPanelColumns);
     }
   }
 
  private:
   struct ByRows {
-    std::vector<brgemm> few;        // 1 … 7 rows
-    std::vector<brgemm> multiples;  // 8, 16, … kMaxRows rows
+    std::vector<Brgemm> few;        // 1 … 7 rows
+    std::vector<Brgemm> multiples;  // 8, 16, … kMaxRows rows
   };
 
   // First, middle and last block of k; what `in` does not need is empty.
@@ -125,6 +140,7 @@ class OneDnnGemm::Kernels {
   }
 
   bool CompileAll() {
+    if (LoadOneDnn() == nullptr) return false;
     const int64_t tail = in_ % kBlockSize;
     if (!CompileBlock(std::min(in_, kBlockSize), false, blocks_[0])) {
       return false;
@@ -139,11 +155,10 @@ class OneDnnGemm::Kernels {
   bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) {
     for (int64_t rows = 1; rows <= kMaxRows;
          rows += rows < kRowStep ? 1 : kRowStep) {
-      std::optional<brgemm> kernel =
-          CompileKernel(rows, k_count, in_, accumulate);
-      if (!kernel.has_value()) return false;
+      Brgemm kernel(*LoadOneDnn(), rows, k_count, in_, accumulate);
+      if (!kernel.ok()) return false;
       (rows < kRowStep ? by_rows.few : by_rows.multiples)
-          .push_back(*std::move(kernel));
+          .push_back(std::move(kernel));
     }
     return true;
   }
@@ -211,7 +226,9 @@ class OneDnnGemm::Kernels {
 #endif  // DNNL_EXPERIMENTAL_UKERNEL
 
 bool OneDnnGemm::CapIsa(std::string_view isa) {
-  return dnnl::set_max_cpu_isa(IsaOf(isa)) == dnnl::status::success;
+  const OneDnnLibrary* library = LoadOneDnn();
+  return library == nullptr ||
+         library->set_max_cpu_isa(IsaOf(isa)) == dnnl_success;
 }
 
 OneDnnGemm::OneDnnGemm() = default;

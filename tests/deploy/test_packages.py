@@ -21,7 +21,7 @@ def output(*command):
 
 @pytest.fixture(scope="module")
 def needed():
-    """Packages of the libraries that the linker recorded in the programs."""
+    """Packages of the libraries that the programs load."""
     programs = [SERVER, SERVER.parent / "headrace"]
     if not all(program.exists() for program in programs):
         pytest.skip(f"the programs are not built in {SERVER.parent}")
@@ -30,6 +30,8 @@ def needed():
     sonames = set()
     for program in programs:
         sonames.update(re.findall(r"NEEDED\s+(\S+)", output("objdump", "-p", program)))
+        # Loaded when it is needed, by the name that is in the program.
+        sonames.update(name.decode() for name in re.findall(rb"libdnnl\.so\.[0-9.]+", program.read_bytes()))
     owners = set()
     for soname in sonames - {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}:
         # Not those of another word size: "libc6-i386: /lib32/libc.so.6".
