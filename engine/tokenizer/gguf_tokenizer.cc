@@ -92,9 +92,9 @@ absl::StatusOr<TokenizerParts> MakeBpe(const JsonReader& reader) {
       parts.model,
       BpeModel::Create(
           pieces, {.byte_level = true, .ignore_merges = named.ignore_merges}));
-  ASSIGN_OR_RETURN(std::vector<Vocabulary::Piece> decoded,
+  ASSIGN_OR_RETURN(const std::vector<Vocabulary::Piece> decoded,
                    MakeGgufPieces(vocabulary, DecodeByteLevel));
-  parts.vocabulary = Vocabulary(std::move(decoded));
+  parts.vocabulary = Vocabulary(decoded);
   parts.added_tokens = vocabulary.added_tokens;
   parts.normalizer = Normalizer(std::move(named.normalizer));
   parts.pre_tokenizer = PreTokenizer(std::move(named.steps));
@@ -168,14 +168,14 @@ absl::StatusOr<TokenizerParts> MakeSpm(const JsonReader& reader) {
     special.eos = 2;
     special.ends.push_back(2);
   }
-  ASSIGN_OR_RETURN(std::vector<Vocabulary::Piece> decoded,
+  ASSIGN_OR_RETURN(const std::vector<Vocabulary::Piece> decoded,
                    MakeGgufPieces(vocabulary, DecodeSpaceMarks));
   ASSIGN_OR_RETURN(const std::vector<SpmPiece> pieces,
                    ReadSpmPieces(reader, vocabulary, decoded));
   TokenizerParts parts;
   ASSIGN_OR_RETURN(parts.model,
                    SpmModel::Create(pieces, kSpaceMark, special.unk));
-  parts.vocabulary = Vocabulary(std::move(decoded));
+  parts.vocabulary = Vocabulary(decoded);
   parts.added_tokens = vocabulary.added_tokens;
   ASSIGN_OR_RETURN(const bool prefix_space,
                    reader.Bool("tokenizer.ggml.add_space_prefix", true));

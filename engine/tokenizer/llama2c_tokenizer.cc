@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> CreateTokenizerFromLlama2c(
         "and at least %d",
         size, num_scores, kEos + 1));
   }
-  ASSIGN_OR_RETURN(std::vector<Vocabulary::Piece> pieces, ReadPieces(*tokens));
+  ASSIGN_OR_RETURN(const std::vector<Vocabulary::Piece> pieces,
+                   ReadPieces(*tokens));
   std::vector<SpmPiece> spm_pieces;
   spm_pieces.reserve(size);
   for (size_t i = 0; i < size; ++i) {
@@ -109,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> CreateTokenizerFromLlama2c(
     parts.added_tokens.push_back(
         {.content = pieces[id].bytes, .id = id, .special = true});
   }
-  parts.vocabulary = Vocabulary(std::move(pieces));
+  parts.vocabulary = Vocabulary(pieces);
   std::vector<std::unique_ptr<NormalizerStep>> steps;
   steps.push_back(MakePrependStep(" "));
   parts.normalizer = Normalizer(std::move(steps));

@@ -1,7 +1,5 @@
 #include "engine/tokenizer/vocabulary.h"
 
-#include <utility>
-
 namespace headrace {
 namespace {
 
@@ -31,32 +29,41 @@ int HexDigit(char c) {
 
 }  // namespace
 
-Vocabulary::Vocabulary(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
-  ids_.reserve(pieces_.size());
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    if (pieces_[i].bytes.empty()) continue;
-    const auto id = static_cast<int32_t>(i);
-    const auto [entry, is_new] = ids_.emplace(pieces_[i].bytes, id);
-    if (!is_new &&
-        Precedence(pieces_[i].kind) < Precedence(pieces_[entry->second].kind)) {
-      entry->second = id;
+Vocabulary::Vocabulary(const std::vector<Piece>& pieces) {
+  size_t num_bytes = 0;
+  for (const Piece& piece : pieces) num_bytes += piece.bytes.size();
+  texts_->bytes.reserve(num_bytes);
+  texts_->begins.reserve(pieces.size() + 1);
+  kinds_.reserve(pieces.size());
+  ids_.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    const auto id = static_cast<int32_t>(kinds_.size());
+    texts_->bytes += piece.bytes;
+    texts_->begins.push_back(texts_->bytes.size());
+    kinds_.push_back(piece.kind);
+    if (piece.bytes.empty()) continue;
+    const auto same = ids_.find(std::string_view(piece.bytes));
+    if (same == ids_.end()) {
+      ids_.insert(id);
+    } else if (Precedence(piece.kind) < Precedence(KindOf(*same))) {
+      ids_.erase(same);
+      ids_.insert(id);
     }
   }
 }
 
 std::string_view Vocabulary::BytesOf(int32_t id) const {
-  return Contains(id) ? std::string_view(pieces_[id].bytes)
-                      : std::string_view();
+  return Contains(id) ? (*texts_)[id] : std::string_view();
 }
 
 TokenKind Vocabulary::KindOf(int32_t id) const {
-  return Contains(id) ? pieces_[id].kind : TokenKind::kUnused;
+  return Contains(id) ? kinds_[id] : TokenKind::kUnused;
 }
 
 std::optional<int32_t> Vocabulary::Find(std::string_view bytes) const {
   const auto it = ids_.find(bytes);
   if (it == ids_.end()) return std::nullopt;
-  return it->second;
+  return *it;
 }
 
 std::optional<uint8_t> ParseByteToken(std::string_view text) {
