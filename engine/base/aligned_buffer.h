@@ -30,7 +30,7 @@ class AlignedBuffer {
     if (size == 0) return;
     const size_t bytes = RoundUp(size * sizeof(T), kAlignment);
     if (bytes >= kMappedBytes) {
-      void* map = bytes >= kHugePageBytes ? MapHugePages(bytes) : Map(bytes);
+      void* map = bytes >= kLargeBytes ? MapHugePages(bytes) : Map(bytes);
       data_ = {static_cast<T*>(map), Free{bytes}};
       return;
     }
@@ -54,6 +54,9 @@ class AlignedBuffer {
   // buffers for the largest step cost what the steps that ran needed.
   static constexpr size_t kMappedBytes = size_t{128} << 10;
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
+  // And from here on in huge pages: weights. For the rows of a step, a page of
+  // 2 MiB for a few of them would be most of what they take.
+  static constexpr size_t kLargeBytes = size_t{16} << 20;
 
   struct Free {
     size_t mapped_bytes = 0;  // 0: allocated

@@ -7,9 +7,8 @@ namespace headrace {
 namespace {
 
 constexpr size_t kAlignment = AlignedBuffer<std::byte>::kAlignment;
-// The first piece; each further one doubles, up to the largest.
-constexpr size_t kSmallestPiece = size_t{2} << 20;
-constexpr size_t kLargestPiece = size_t{64} << 20;
+// What of a piece is not used takes no memory.
+constexpr size_t kPieceBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -43,10 +42,8 @@ PackedMemory::Taken PackedMemory::Finish() {
 std::shared_ptr<std::byte> PackedMemory::Allocate(size_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (piece_ == nullptr || piece_->size() - used_ < bytes) {
-    const size_t next = piece_ == nullptr
-                            ? kSmallestPiece
-                            : std::min(2 * piece_->size(), kLargestPiece);
-    piece_ = std::make_shared<AlignedBuffer<std::byte>>(std::max(next, bytes));
+    piece_ = std::make_shared<AlignedBuffer<std::byte>>(
+        std::max(kPieceBytes, bytes));
     used_ = 0;
   }
   std::byte* data = piece_->data() + used_;
