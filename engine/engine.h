@@ -97,8 +97,8 @@ struct KvCacheStats {
   int64_t prefix_hits = 0;     // prompt rows found
 };
 
-// model(), hooks(), tokenizer(), chat_template() are thread-safe. All else is
-// owned by the batch loop: one thread at a time.
+// model(), hooks(), tokenizer(), chat_template() and ReleaseFilePages() are
+// thread-safe. All else is owned by the batch loop: one thread at a time.
 class Engine {
  public:
   // Loads, packs and warms up. Errors: NOT_FOUND (no such file), DATA_LOSS
@@ -113,6 +113,10 @@ class Engine {
   virtual const Tokenizer* tokenizer() const = 0;
   // Null when the files carry none.
   virtual const ChatTemplate* chat_template() const = 0;
+
+  // Gives pages of the model's file that were read back to the system: rows of
+  // the embedding that come again are read again.
+  virtual void ReleaseFilePages() const = 0;
 
   // Blocks that a sequence of `max_rows` rows reserves.
   int64_t BlocksFor(int64_t max_rows) const;

@@ -39,6 +39,9 @@ class EngineImpl final : public Engine {
   const ChatTemplate* chat_template() const override {
     return parts_.model.chat_template.get();
   }
+  void ReleaseFilePages() const override {
+    parts_.model.source->ReleasePages();
+  }
 
   absl::StatusOr<OpenedSequence> OpenSequence(SequenceId id,
                                               SequenceOptions options) override;

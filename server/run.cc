@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "engine/engine.h"
+#include "server/code_pages.h"
 #include "server/ready_line.h"
 #include "server/server.h"
 
@@ -155,6 +156,7 @@ int RunServer(ServerOptions options) {
   (*server)->Serve(*std::move(engine));
   LineWriter ready_line(STDOUT_FILENO, MakeReadyLine(**server));
   ready_line.Wait(absl::Milliseconds(50));
+  ReleaseCodePages();
   (*server)->SetReady();
   DrainOnSignal(**server, options, signals);
   server->reset();

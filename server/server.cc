@@ -18,6 +18,7 @@
 #include "grpcpp/server_builder.h"
 #include "server/auth/addresses.h"
 #include "server/auth/credentials.h"
+#include "server/code_pages.h"
 #include "server/rpc/malformed_requests.h"
 
 namespace headrace {
@@ -261,13 +262,19 @@ void Server::UpdateHealth() {
   health_.Set(kLiveness, !stalled_);
 }
 
+void Server::GiveMemoryBack() {
+  // Small blocks of large requests stay with the allocator, by threads.
+  malloc_trim(0);
+  engine_->ReleaseFilePages();
+  ReleaseCodePages();
+}
+
 void Server::WatchLoop() {
   const absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
     vectors_.DropExpired();
     if (loop_ == nullptr) continue;
-    // Small blocks of large requests stay with the allocator, by threads.
-    if (rpc_.open_calls().TakeQuiet()) malloc_trim(0);
+    if (rpc_.open_calls().TakeQuiet()) GiveMemoryBack();
     const bool stalled = loop_->StepTime() > options_.stall_after;
     if (stalled == stalled_) continue;
     if (stalled) {

@@ -62,6 +62,8 @@ class Server {
 
   // Health follows the loop: a step that hangs is not serving.
   void WatchLoop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What requests that have ended took.
+  void GiveMemoryBack();
   void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ServerOptions options_;

@@ -71,6 +71,7 @@ class FakeEngine final : public Engine {
   const ChatTemplate* chat_template() const override {
     return chat_template_.get();
   }
+  void ReleaseFilePages() const override {}
   absl::StatusOr<OpenedSequence> OpenSequence(SequenceId id,
                                               SequenceOptions options) override;
   void FinishSequence(SequenceId id) override;
