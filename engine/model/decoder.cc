@@ -155,7 +155,7 @@ void Decoder::Embed(StepContext& step) {
   const StepRows& rows = step.rows;
   for (int64_t i = 0; i < rows.num_rows(); ++i) {
     const int32_t token = rows.tokens[static_cast<size_t>(i)];
-    DequantizeRow(embed_tokens_.dtype, embed_tokens_.row(token), bus_.row(i));
+    DequantizeRow(embed_tokens_, token, bus_.row(i));
   }
   step.Tap(HookPoint::kEmbed, -1, bus_.writable_rows(), config_.hidden_size);
 }
@@ -249,7 +249,7 @@ void Decoder::Unembed(std::span<const std::span<const float>> rows,
 
 std::vector<float> Decoder::TokenDirection(int32_t token) const {
   std::vector<float> direction(static_cast<size_t>(config_.hidden_size));
-  DequantizeRow(lm_head_view_.dtype, lm_head_view_.row(token), direction);
+  DequantizeRow(lm_head_view_, token, direction);
   for (size_t i = 0; i < direction.size(); ++i) {
     direction[i] *= final_norm_.weight[i];
   }
@@ -262,7 +262,7 @@ std::vector<float> Decoder::HeadDirection(
   std::vector<float> row(static_cast<size_t>(o_proj.dim(1)));
   std::vector<double> sum(row.size());
   for (int64_t i = 0; i < o_proj.dim(0); ++i) {
-    DequantizeRow(o_proj.dtype, o_proj.row(i), row);
+    DequantizeRow(o_proj, i, row);
     const double weight = direction[static_cast<size_t>(i)];
     for (size_t k = 0; k < row.size(); ++k) sum[k] += weight * row[k];
   }

@@ -147,6 +147,37 @@ bool TakesQuantizedRows(const LinearWeights& weights,
   return weights.numerics() == Numerics::kFast && IsQuantized(panels.dtype);
 }
 
+// Rows in the order of the runs that they are multiplied by.
+struct SourceRows {
+  const float* src = nullptr;
+  int64_t num_rows = 0;
+  const QuantizedRows* quantized = nullptr;  // where a run takes them
+};
+
+SourceRows QuantizeIfTaken(OpsContext& context, const LinearWeights& weights,
+                           std::span<const PackedPanels> runs,
+                           SourceRows rows) {
+  if (std::ranges::any_of(runs, [&](const PackedPanels& panels) {
+        return TakesQuantizedRows(weights, panels);
+      })) {
+    context.quantized_rows().Quantize(context.team(), rows.src, rows.num_rows,
+                                      weights.in_features());
+    rows.quantized = &context.quantized_rows();
+  }
+  return rows;
+}
+
+void MultiplyRuns(OpsContext& context, const LinearWeights& weights,
+                  std::span<const PackedPanels> runs, const SourceRows& rows,
+                  float* dst, int64_t ld_dst) {
+  for (const PackedPanels& panels : runs) {
+    const QuantizedRows* quantized =
+        TakesQuantizedRows(weights, panels) ? rows.quantized : nullptr;
+    RunOfPanels(context, panels, quantized, rows.src, rows.num_rows)
+        .Multiply(dst, ld_dst);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<LinearWeights> LinearWeights::Pack(
@@ -156,6 +187,9 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
   ASSIGN_OR_RETURN(weights.panels_,
                    PackPanels(context.team(), context.packed_memory(), parts));
   for (const PackedPanels& panels : weights.panels_) {
+    if (!panels.order.empty()) {
+      context.ordered_rows().Reserve(kReservedRows, panels.in);
+    }
     if (TakesQuantizedRows(weights, panels)) {
       context.quantized_rows().Reserve(kReservedRows, panels.in);
     } else {
@@ -167,7 +201,7 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
 
 bool LinearWeights::takes_quantized_rows() const {
   return std::ranges::all_of(panels_, [&](const PackedPanels& panels) {
-    return TakesQuantizedRows(*this, panels);
+    return TakesQuantizedRows(*this, panels) && panels.order.empty();
   });
 }
 
@@ -186,17 +220,21 @@ int64_t LinearWeights::packed_bytes() const {
 void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
             int64_t num_rows, float* dst, int64_t ld_dst) {
   if (num_rows == 0) return;
-  const bool quantize = std::any_of(
-      weights.panels().begin(), weights.panels().end(),
-      [&](const PackedPanels& p) { return TakesQuantizedRows(weights, p); });
-  if (quantize) {
-    QuantizedRows& rows = context.quantized_rows();
-    rows.Quantize(context.team(), src, num_rows, weights.in_features());
-    Linear(context, weights, rows, dst, ld_dst);
-    return;
-  }
-  for (const PackedPanels& panels : weights.panels()) {
-    RunOfPanels(context, panels, nullptr, src, num_rows).Multiply(dst, ld_dst);
+  std::span<const PackedPanels> rest = weights.panels();
+  while (!rest.empty()) {
+    const std::vector<int32_t>& order = rest.front().order;
+    const auto end = std::ranges::find_if(
+        rest, [&](const PackedPanels& p) { return p.order != order; });
+    const auto count = static_cast<size_t>(end - rest.begin());
+    const float* rows = order.empty()
+                            ? src
+                            : context.ordered_rows().Order(context.team(), src,
+                                                           num_rows, order);
+    MultiplyRuns(context, weights, rest.first(count),
+                 QuantizeIfTaken(context, weights, rest.first(count),
+                                 {.src = rows, .num_rows = num_rows}),
+                 dst, ld_dst);
+    rest = rest.subspan(count);
   }
 }
 
@@ -204,11 +242,12 @@ void Linear(OpsContext& context, const LinearWeights& weights,
             const QuantizedRows& src, float* dst, int64_t ld_dst) {
   CHECK_EQ(src.width(), weights.in_features());
   for (const PackedPanels& panels : weights.panels()) {
-    const QuantizedRows* quantized =
-        TakesQuantizedRows(weights, panels) ? &src : nullptr;
-    RunOfPanels(context, panels, quantized, src.src(), src.num_rows())
-        .Multiply(dst, ld_dst);
+    CHECK(panels.order.empty());
   }
+  MultiplyRuns(
+      context, weights, weights.panels(),
+      {.src = src.src(), .num_rows = src.num_rows(), .quantized = &src}, dst,
+      ld_dst);
 }
 
 }  // namespace headrace

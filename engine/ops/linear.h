@@ -22,7 +22,8 @@ class LinearWeights {
   // Packs matrices [out_i, in], stacked along their outputs (q, k and v as
   // one; gate and up as one). Each may have a type of its own; those of F32,
   // F16 and BF16 are computed as in the exact mode whatever `numerics`. The
-  // parts' memory is not needed afterwards. Compiles what products of `in`
+  // parts' memory is not needed afterwards. Of a part that has an order of
+  // inputs, products take that order too. Compiles what products of `in`
   // inputs need, so that Linear() compiles and packs nothing.
   // Errors: INVALID_ARGUMENT if there is no part, one is not a matrix, their
   // `in` differ, or that of a quantised one is not a multiple of 32.
@@ -35,7 +36,8 @@ class LinearWeights {
     return panels_.back().first_column + panels_.back().out;
   }
   Numerics numerics() const { return numerics_; }
-  // Whether all of it multiplies quantised rows alone.
+  // Whether all of it multiplies quantised rows alone, in the order in which
+  // they are.
   bool takes_quantized_rows() const;
   // The panel that holds output `column`.
   kernels::Panel panel_at(int64_t column) const;
@@ -64,7 +66,7 @@ void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
             int64_t num_rows, float* dst, int64_t ld_dst);
 
 // The same with rows that are quantised already, for several products of the
-// same rows. `src.width()` is in_features.
+// same rows. `src.width()` is in_features. No part has an order of its own.
 void Linear(OpsContext& context, const LinearWeights& weights,
             const QuantizedRows& src, float* dst, int64_t ld_dst);
 

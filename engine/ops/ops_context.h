@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/ops/ordered_rows.h"
 #include "engine/ops/packed_memory.h"
 #include "engine/ops/quantized_rows.h"
 
@@ -52,6 +53,7 @@ class OpsContext {
   // Shared by the products of Linear().
   OneDnnGemm& gemm() { return *gemm_; }
   QuantizedRows& quantized_rows() { return quantized_rows_; }
+  OrderedRows& ordered_rows() { return ordered_rows_; }
   PackedMemory& packed_memory() { return packed_memory_; }
 
  private:
@@ -62,6 +64,7 @@ class OpsContext {
   std::vector<AlignedBuffer<std::byte>> scratch_;
   std::unique_ptr<OneDnnGemm> gemm_;
   QuantizedRows quantized_rows_;
+  OrderedRows ordered_rows_;
   PackedMemory packed_memory_;
 };
 

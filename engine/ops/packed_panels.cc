@@ -37,21 +37,41 @@ absl::Status CheckPart(const TensorView& part, int64_t in) {
   return absl::OkStatus();
 }
 
-// Consecutive parts of one type, addressed as one matrix.
-class StackedRows {
+// Some rows of consecutive parts of one type, which are one matrix: those of a
+// panel, so that no more of a matrix whose rows are made is ever in memory.
+class PanelRows {
  public:
-  explicit StackedRows(std::span<const TensorView> parts) : parts_(parts) {}
-
-  const std::byte* row(int64_t index) const {
-    for (const TensorView& part : parts_) {
-      if (index < part.dim(0)) return part.row(index);
-      index -= part.dim(0);
+  PanelRows(std::span<const TensorView> parts, int64_t first, int64_t count) {
+    for (const TensorView& part : parts) {
+      const int64_t begin = std::clamp(first, int64_t{0}, part.dim(0));
+      const int64_t end = std::clamp(first + count, int64_t{0}, part.dim(0));
+      if (begin < end) Add(part, begin, end - begin);
+      first -= part.dim(0);
     }
-    return nullptr;  // padding
+  }
+
+  // Of the first and those that follow it.
+  const std::byte* row(int64_t index) const {
+    return rows_[static_cast<size_t>(index)];
   }
 
  private:
-  std::span<const TensorView> parts_;
+  void Add(const TensorView& part, int64_t first, int64_t count) {
+    const int64_t row_bytes = part.row_bytes();
+    const std::byte* rows = nullptr;
+    if (part.maker == nullptr) {
+      rows = part.row(first);
+    } else {
+      std::vector<std::byte>& made =
+          made_.emplace_back(static_cast<size_t>(count * row_bytes));
+      part.maker->MakeRows(first, count, made.data());
+      rows = made.data();
+    }
+    for (int64_t i = 0; i < count; ++i) rows_.push_back(rows + i * row_bytes);
+  }
+
+  std::vector<const std::byte*> rows_;
+  std::vector<std::vector<std::byte>> made_;
 };
 
 void PackNumbers(const QuantizedFormat& format, const uint8_t* numbers,
@@ -80,7 +100,10 @@ void PackNumbers(const QuantizedFormat& format, const uint8_t* numbers,
 void PackGroup(const QuantizedFormat& format, const StoredGroup& stored,
                int64_t column, std::byte* block, std::byte* group) {
   std::memcpy(block + 2 * column, &stored.scale, 2);
-  if (format.has_minimum) {
+  if (format.zero_points) {
+    block[2 * kPanelColumns + column] =
+        static_cast<std::byte>(stored.minimum_factor);
+  } else if (format.has_minimum) {
     std::memcpy(block + 2 * (kPanelColumns + column), &stored.minimum, 2);
   }
   if (format.groups_per_block > 1) {
@@ -124,13 +147,13 @@ PackedRun PackRun(ThreadTeam& team, PackedMemory& memory,
   for (const TensorView& part : parts) out += part.dim(0);
   const PackedRun shape = {.dtype = dtype, .in = in, .out = out, .data = {}};
   const int64_t panel_bytes = PanelBytes(dtype, in);
-  const StackedRows rows(parts);
   return memory.Take(dtype, in, out, [&](std::byte* data) {
     team.ParallelFor(shape.num_panels(), [&](int64_t p, int /*thread_index*/) {
       const int64_t first = p * kPanelColumns;
       const int64_t columns = std::min(kPanelColumns, out - first);
+      const PanelRows rows(parts, first, columns);
       for (int64_t c = 0; c < columns; ++c) {
-        PackColumn(dtype, in, rows.row(first + c), c, data + p * panel_bytes);
+        PackColumn(dtype, in, rows.row(c), c, data + p * panel_bytes);
       }
     });
   });
@@ -152,10 +175,14 @@ absl::StatusOr<std::vector<PackedPanels>> PackPanels(
   int64_t column = 0;
   while (!parts.empty()) {
     size_t count = 1;
-    while (count < parts.size() && parts[count].dtype == parts[0].dtype) {
+    const std::span<const int32_t> order = parts[0].order();
+    while (count < parts.size() && parts[count].dtype == parts[0].dtype &&
+           std::ranges::equal(parts[count].order(), order)) {
       ++count;
     }
-    runs.push_back({PackRun(team, memory, parts.first(count)), column});
+    runs.push_back({PackRun(team, memory, parts.first(count)),
+                    column,
+                    {order.begin(), order.end()}});
     column += runs.back().out;
     parts = parts.subspan(count);
   }

@@ -20,6 +20,8 @@ namespace headrace {
 // Output columns [first_column, first_column + out) of a product.
 struct PackedPanels : PackedRun {
   int64_t first_column = 0;
+  // Which input of a row each k is; empty: itself.
+  std::vector<int32_t> order = {};
 
   kernels::Panel panel(int64_t index) const {
     return {.dtype = dtype,
@@ -29,9 +31,9 @@ struct PackedPanels : PackedRun {
 };
 
 // Packs matrices [out_i, in], stacked along their outputs; neighbours of one
-// type share panels. Errors: INVALID_ARGUMENT if there is no part, one is not a
-// matrix with elements, their `in` differ, or the `in` of a quantised one is
-// not a multiple of 32.
+// type and order of inputs share panels. Errors: INVALID_ARGUMENT if there is
+// no part, one is not a matrix with elements, their `in` differ, or the `in` of
+// a quantised one is not a multiple of 32.
 absl::StatusOr<std::vector<PackedPanels>> PackPanels(
     ThreadTeam& team, PackedMemory& memory, std::span<const TensorView> parts);
 

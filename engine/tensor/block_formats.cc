@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "absl/log/check.h"
 #include "absl/log/log.h"
@@ -62,12 +63,17 @@ void AddFifthBits(const std::byte* src, StoredGroup& group) {
   }
 }
 
+// 32 signed bytes.
+void ReadSigned(const std::byte* src, StoredGroup& group) {
+  for (int64_t i = 0; i < kGroupSize; ++i) {
+    group.numbers[i] = static_cast<uint8_t>(LoadU8(src + i) ^ 0x80);
+  }
+}
+
 // f16 d @0, i8 q[32] @2
 void ReadQ8_0(const std::byte* block, int64_t /*index*/, StoredGroup& group) {
   group.scale = LoadU16(block);
-  for (int64_t i = 0; i < kGroupSize; ++i) {
-    group.numbers[i] = static_cast<uint8_t>(LoadU8(block + 2 + i) ^ 0x80);
-  }
+  ReadSigned(block + 2, group);
 }
 
 // f16 d @0, nibbles[16] @2
@@ -166,6 +172,25 @@ void ReadQ6_K(const std::byte* block, int64_t index, StoredGroup& group) {
   group.scale = LoadU16(block + 208);
 }
 
+void SetZeroPoint(int8_t zero_point, StoredGroup& group) {
+  group.minimum = group.scale ^ 0x8000u;
+  group.minimum_factor = zero_point;
+}
+
+// f16 d @0, i8 z @2, nibbles[16] @3
+void ReadQ4_Z(const std::byte* block, int64_t /*index*/, StoredGroup& group) {
+  group.scale = LoadU16(block);
+  SetZeroPoint(static_cast<int8_t>(block[2]), group);
+  ReadHalves(block + 3, group);
+}
+
+// f16 d @0, i8 z @2, i8 q[32] @3
+void ReadQ8_Z(const std::byte* block, int64_t /*index*/, StoredGroup& group) {
+  group.scale = LoadU16(block);
+  SetZeroPoint(static_cast<int8_t>(block[2]), group);
+  ReadSigned(block + 3, group);
+}
+
 // A type of floats has a way to expand a row, a quantised one a way to read a
 // group.
 struct BlockFormat {
@@ -180,7 +205,8 @@ constexpr BlockFormat kBlockFormats[] = {
     {DType::kQ4_0, nullptr, ReadQ4_0},   {DType::kQ4_1, nullptr, ReadQ4_1},
     {DType::kQ5_0, nullptr, ReadQ5_0},   {DType::kQ5_1, nullptr, ReadQ5_1},
     {DType::kQ4_K, nullptr, ReadQ4_K},   {DType::kQ5_K, nullptr, ReadQ5_K},
-    {DType::kQ6_K, nullptr, ReadQ6_K},
+    {DType::kQ6_K, nullptr, ReadQ6_K},   {DType::kQ4_Z, nullptr, ReadQ4_Z},
+    {DType::kQ8_Z, nullptr, ReadQ8_Z},
 };
 
 const BlockFormat& BlockFormatOf(DType dtype) {
@@ -219,6 +245,29 @@ StoredGroup ReadGroup(DType dtype, const std::byte* row, int64_t group) {
   return stored;
 }
 
+void WriteGroup(DType dtype, const StoredGroup& group, std::byte* block) {
+  const QuantizedFormat format = FormatOf(dtype);
+  CHECK(format.groups_per_block == 1 &&
+        format.has_minimum == format.zero_points &&
+        (format.bits == 4 || format.bits == 8));
+  std::memcpy(block, &group.scale, sizeof(group.scale));
+  block += sizeof(group.scale);
+  if (format.zero_points) {
+    *block++ = static_cast<std::byte>(group.minimum_factor);
+  }
+  if (format.bits == 8) {
+    for (int64_t i = 0; i < kGroupSize; ++i) {
+      block[i] = static_cast<std::byte>(group.numbers[i] ^ 0x80);
+    }
+    return;
+  }
+  constexpr int64_t kHalf = kGroupSize / 2;
+  for (int64_t i = 0; i < kHalf; ++i) {
+    block[i] = static_cast<std::byte>(group.numbers[i] |
+                                      group.numbers[i + kHalf] << 4);
+  }
+}
+
 void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst) {
   const auto elements = static_cast<size_t>(LayoutOf(dtype).elements);
   CHECK_EQ(dst.size() % elements, 0u);
@@ -228,6 +277,22 @@ void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst) {
     ExpandGroup(format,
                 ReadGroup(dtype, src, static_cast<int64_t>(i) / kGroupSize),
                 dst.subspan(i, kGroupSize));
+  }
+}
+
+void DequantizeRow(const TensorView& matrix, int64_t row,
+                   std::span<float> dst) {
+  if (matrix.maker == nullptr) {
+    return DequantizeRow(matrix.dtype, matrix.row(row), dst);
+  }
+  std::vector<std::byte> made(static_cast<size_t>(matrix.row_bytes()));
+  matrix.maker->MakeRows(row, 1, made.data());
+  DequantizeRow(matrix.dtype, made.data(), dst);
+  const std::span<const int32_t> order = matrix.order();
+  if (order.empty()) return;
+  const std::vector<float> places(dst.begin(), dst.end());
+  for (size_t i = 0; i < places.size(); ++i) {
+    dst[static_cast<size_t>(order[i])] = places[i];
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/quantized_format.h"
+#include "engine/tensor/tensor_view.h"
 
 namespace headrace {
 
@@ -26,9 +27,16 @@ struct StoredGroup {
 // Group `group` of a row of a quantised type.
 StoredGroup ReadGroup(DType dtype, const std::byte* row, int64_t group);
 
+// The inverse, for types of 4 or 8 bits whose blocks are one group without a
+// stored minimum. With zero points, minimum_factor is the group's.
+void WriteGroup(DType dtype, const StoredGroup& group, std::byte* block);
+
 // Expands `dst.size()` values (a whole number of blocks) from `src`, as
 // quantized_format.h says.
 void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst);
+
+// The same of row `row` of a matrix, stored or made.
+void DequantizeRow(const TensorView& matrix, int64_t row, std::span<float> dst);
 
 }  // namespace headrace
 

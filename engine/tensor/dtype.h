@@ -19,7 +19,9 @@ enum class DType : uint8_t {
   kQ5_1,
   kQ4_K,
   kQ5_K,
-  kQ6_K
+  kQ6_K,
+  kQ4_Z,
+  kQ8_Z
 };
 
 // A row of a tensor is contiguous blocks of `elements` values in `bytes` bytes.
@@ -29,7 +31,8 @@ struct DTypeLayout {
   int64_t bytes;
 };
 
-// Layouts as in ggml-common.h of ggml (2025-02) for the block formats.
+// Layouts as in ggml-common.h of ggml (2025-02) for the block formats; Q4_Z and
+// Q8_Z, with a zero point beside each scale, are ours: what GPTQ and AWQ hold.
 constexpr DTypeLayout LayoutOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -54,6 +57,10 @@ constexpr DTypeLayout LayoutOf(DType dtype) {
       return {"Q5_K", 256, 176};
     case DType::kQ6_K:
       return {"Q6_K", 256, 210};
+    case DType::kQ4_Z:
+      return {"Q4_Z", 32, 19};
+    case DType::kQ8_Z:
+      return {"Q8_Z", 32, 35};
   }
   return {"?", 1, 0};
 }

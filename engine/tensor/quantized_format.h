@@ -23,6 +23,8 @@ struct QuantizedFormat {
   // has factors of 8 bits of its own, by which these are multiplied.
   int groups_per_block = 1;
   int scales_per_group = 1;  // 2: one for each 16 weights
+  // The minimum is -scale * z, with an integer z of 8 bits for each group.
+  bool zero_points = false;
 
   bool operator==(const QuantizedFormat&) const = default;
 };
@@ -52,6 +54,11 @@ constexpr QuantizedFormat FormatOf(DType dtype) {
               .offset = 32,
               .groups_per_block = 8,
               .scales_per_group = 2};
+    case DType::kQ4_Z:
+      return {.bits = 4, .has_minimum = true, .zero_points = true};
+    case DType::kQ8_Z:
+      return {
+          .bits = 8, .offset = 128, .has_minimum = true, .zero_points = true};
   }
   return {};
 }

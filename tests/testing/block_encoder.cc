@@ -189,6 +189,26 @@ void AppendQ6_K(std::string& out, std::span<const float> block) {
   out += scale_bytes;
 }
 
+// Q4_Z and Q8_Z: codes from a zero point.
+void AppendFromZeroPoint(std::string& out, std::span<const float> block,
+                         int bits) {
+  const int most = (1 << bits) - 1;
+  const bool finite = std::isfinite(PeakBySize(block));
+  const auto [low, high] = std::minmax_element(block.begin(), block.end());
+  const float range =
+      finite ? std::max(*high, 0.0f) - std::min(*low, 0.0f) : PeakBySize(block);
+  const float scale = AppendHalf(out, range / static_cast<float>(most));
+  const int zero = NearestCode(finite ? -*low : 0.0f, scale, 0, most);
+  const int offset = bits == 8 ? 128 : 0;
+  Append(out, static_cast<int8_t>(zero - offset));
+  int codes[32];
+  for (size_t i = 0; i < block.size(); ++i) {
+    codes[i] = NearestCode(block[i], scale, -zero, most - zero) + zero;
+  }
+  if (bits == 4) return AppendNibbles(out, codes);
+  for (const int code : codes) Append(out, static_cast<int8_t>(code - offset));
+}
+
 void AppendBlock(DType dtype, std::string& out, std::span<const float> block) {
   switch (dtype) {
     case DType::kF32:
@@ -213,6 +233,10 @@ void AppendBlock(DType dtype, std::string& out, std::span<const float> block) {
       return AppendSuperBlock(out, block, 5);
     case DType::kQ6_K:
       return AppendQ6_K(out, block);
+    case DType::kQ4_Z:
+      return AppendFromZeroPoint(out, block, 4);
+    case DType::kQ8_Z:
+      return AppendFromZeroPoint(out, block, 8);
   }
 }
 

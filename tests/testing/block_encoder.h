@@ -21,6 +21,7 @@ namespace headrace {
 //         of a group: the nearest of 0..63 times 1/63 of the block's largest
 //   Q6_K  as Q4_0 for 16 values with codes of 6 bits; scale: the nearest of
 //         -128..127 times -1/128 of the block's largest in size
+//   Q4_Z, Q8_Z  d = (max - min) / 15 or 255, zero = -min / d
 // A block with a value that is not finite decodes to values that are not
 // finite.
 std::string EncodeBlocks(DType dtype, std::span<const float> values);

@@ -101,6 +101,9 @@ uint32_t GgmlTypeId(DType dtype) {
       return 14;
     case DType::kBF16:
       return 30;
+    case DType::kQ4_Z:  // no type of ggml's
+    case DType::kQ8_Z:
+      break;
   }
   return ~0u;
 }

@@ -25,6 +25,10 @@ ExactKernels ExactKernelsWithMinimumOf(DType dtype) {
       return ExactKernelsAs<DType::kQ4_K>();
     case DType::kQ5_K:
       return ExactKernelsAs<DType::kQ5_K>();
+    case DType::kQ4_Z:
+      return ExactKernelsAs<DType::kQ4_Z>();
+    case DType::kQ8_Z:
+      return ExactKernelsAs<DType::kQ8_Z>();
     default:
       return {};
   }

@@ -25,6 +25,10 @@ FastKernel FastKernelWithMinimumOf(DType dtype) {
       return MultiplyPanelAs<FormatOf(DType::kQ4_K)>;
     case DType::kQ5_K:
       return MultiplyPanelAs<FormatOf(DType::kQ5_K)>;
+    case DType::kQ4_Z:
+      return MultiplyPanelAs<FormatOf(DType::kQ4_Z)>;
+    case DType::kQ8_Z:
+      return MultiplyPanelAs<FormatOf(DType::kQ8_Z)>;
     default:
       return nullptr;
   }

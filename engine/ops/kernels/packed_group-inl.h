@@ -49,8 +49,13 @@ class PackedGroup {
   }
 
   HWY_INLINE FloatVector Minimum(int64_t column) const {
-    return Scaled(block_ + kPanelColumns * 2,
-                  group_ + kFormat.scales_per_group * kPanelColumns, column);
+    const std::byte* minima = block_ + kPanelColumns * 2;
+    if constexpr (kFormat.zero_points) {
+      return hn::Neg(hn::Mul(Scale(0, column), Factors(minima, column)));
+    } else {
+      return Scaled(minima, group_ + kFormat.scales_per_group * kPanelColumns,
+                    column);
+    }
   }
 
   // Where steps 2 * pair and 2 * pair + 1 of a column are. Nibbles: both, the
@@ -80,6 +85,15 @@ class PackedGroup {
  private:
   static constexpr int kHighBits = HighBits(kFormat);
 
+  static HWY_INLINE FloatVector Factors(const std::byte* factors,
+                                        int64_t column) {
+    const hn::Rebind<int8_t, Floats> d8;
+    const IntVector integers = hn::PromoteTo(
+        Ints(),
+        hn::LoadU(d8, reinterpret_cast<const int8_t*>(factors) + column));
+    return hn::ConvertTo(Floats(), integers);
+  }
+
   static HWY_INLINE FloatVector Scaled(const std::byte* halves,
                                        const std::byte* factors,
                                        int64_t column) {
@@ -91,11 +105,7 @@ class PackedGroup {
     if constexpr (kFormat.groups_per_block == 1) {
       return scale;
     } else {
-      const hn::Rebind<int8_t, Floats> d8;
-      const IntVector factor = hn::PromoteTo(
-          Ints(),
-          hn::LoadU(d8, reinterpret_cast<const int8_t*>(factors) + column));
-      return hn::Mul(scale, hn::ConvertTo(Floats(), factor));
+      return hn::Mul(scale, Factors(factors, column));
     }
   }
 

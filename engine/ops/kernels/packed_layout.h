@@ -38,9 +38,10 @@ constexpr int PairRow(const QuantizedFormat& format, int pair) {
   return pair + (HighBits(format) > 0 ? rows_before + 1 : 0);
 }
 
-// Of a block: F16 scales, then minima.
+// Of a block: F16 scales, then minima in F16 or zero points of 8 bits.
 constexpr int64_t BlockHeaderBytes(const QuantizedFormat& format) {
-  return kPanelColumns * 2 * (format.has_minimum ? 2 : 1);
+  const int minimum = format.zero_points ? 1 : format.has_minimum ? 2 : 0;
+  return kPanelColumns * (2 + minimum);
 }
 
 // Of a group: 8-bit factors of the scales, then of the minima.

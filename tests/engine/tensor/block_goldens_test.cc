@@ -17,9 +17,11 @@
 namespace headrace {
 namespace {
 
-constexpr DType kQuantizedTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                                     DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
-                                     DType::kQ5_K, DType::kQ6_K};
+constexpr DType kQuantizedTypes[] = {
+    DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+    DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z};
+// Of those, the ones that the gguf package knows.
+constexpr size_t kGgufTypes = 8;
 
 std::vector<std::byte> FromHex(const std::string& hex) {
   std::vector<std::byte> bytes;
@@ -54,7 +56,7 @@ TEST(BlockGoldensTest, EveryBlockExpandsToTheSameBits) {
                 0);
     }
   }
-  EXPECT_EQ(seen.size(), std::size(kQuantizedTypes));
+  EXPECT_EQ(seen.size(), kGgufTypes);
 }
 
 // A row of several blocks, group by group: what packing reads is what
@@ -80,6 +82,24 @@ TEST(BlockGoldensTest, GroupsOfARowAreThoseOfItsBlocks) {
       EXPECT_THAT(of_row.numbers,
                   ::testing::ElementsAreArray(of_block.numbers));
     }
+  }
+}
+
+// Types that rows are made of: what is written is what is read.
+TEST(BlockGoldensTest, WrittenGroupsAreReadBack) {
+  for (const DType dtype :
+       {DType::kQ4_0, DType::kQ8_0, DType::kQ4_Z, DType::kQ8_Z}) {
+    SCOPED_TRACE(LayoutOf(dtype).name);
+    const auto bytes = static_cast<size_t>(LayoutOf(dtype).bytes);
+    std::vector<std::byte> block(bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      block[i] = static_cast<std::byte>(37 * i + 11);
+    }
+    std::vector<std::byte> written(bytes);
+
+    WriteGroup(dtype, ReadGroup(dtype, block.data(), 0), written.data());
+
+    EXPECT_EQ(written, block);
   }
 }
 

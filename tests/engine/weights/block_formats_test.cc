@@ -116,6 +116,21 @@ TEST(BlockFormatsTest, ExpandsSuperBlocksAsTheReferenceDoes) {
   EXPECT_EQ(q6[255], -0.46875f);
 }
 
+// By hand: scale * (number - zero), the zero point being byte 2 (85), plus 128
+// where numbers are.
+TEST(BlockFormatsTest, ExpandsZeroPointsExactly) {
+  const std::vector<float> q4 = ExpandPattern(DType::kQ4_Z, {kScale});
+  const std::vector<float> q8 = ExpandPattern(DType::kQ8_Z, {kScale});
+
+  EXPECT_EQ(q4[0], 0.5f * (10 - 85));  // byte 3 is 122: 0x7A
+  EXPECT_EQ(q4[16], 0.5f * (7 - 85));
+  EXPECT_EQ(q4[15], 0.5f * (5 - 85));  // byte 18 is 165: 0xA5
+  EXPECT_EQ(q4[31], 0.5f * (10 - 85));
+  EXPECT_EQ(q8[0], 0.5f * (122 - 85));
+  EXPECT_EQ(q8[1], 0.5f * (159 - 256 - 85));
+  EXPECT_EQ(q8[31], 0.5f * (245 - 256 - 85));  // byte 34
+}
+
 TEST(BlockFormatsTest, ExpandsHalvesExactly) {
   const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x7BFF, 0x7C00, 0x8000};
   std::vector<float> values(6);
@@ -203,7 +218,10 @@ INSTANTIATE_TEST_SUITE_P(
                       // Half a step of each of the factors of 6 bits besides.
                       RoundTrip{DType::kQ4_K, 15, 0x1p-6f},
                       RoundTrip{DType::kQ5_K, 31, 0x1p-6f},
-                      RoundTrip{DType::kQ6_K, 32, 0x1p-8f}),
+                      RoundTrip{DType::kQ6_K, 32, 0x1p-8f},
+                      // The far end may be half a step short.
+                      RoundTrip{DType::kQ4_Z, 7.5f, 0x1p-10f},
+                      RoundTrip{DType::kQ8_Z, 127, 0x1p-10f}),
     [](const auto& info) {
       return std::string(LayoutOf(info.param.dtype).name);
     });

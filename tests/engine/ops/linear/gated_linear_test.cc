@@ -76,7 +76,7 @@ TEST_F(GatedLinearTest, EqualsItsPartsInEveryBit) {
   std::normal_distribution<float> normal;
   for (const Types types :
        {Types{DType::kQ8_0, DType::kQ8_0}, Types{DType::kQ4_1, DType::kQ4_1},
-        Types{DType::kQ4_K, DType::kQ6_K}}) {
+        Types{DType::kQ4_K, DType::kQ6_K}, Types{DType::kQ4_Z, DType::kQ8_Z}}) {
     constexpr int64_t kWidth = 192;
     const LinearWeights gate_up =
         PackGateUp(*context_, types, kWidth, Numerics::kFast);

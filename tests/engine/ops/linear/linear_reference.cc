@@ -46,7 +46,13 @@ std::vector<int64_t> HalvesOf(DType dtype) {
   }
 }
 
-bool HasMinimum(DType dtype) { return HalvesOf(dtype).size() == 2; }
+bool HasZeroPoint(DType dtype) {
+  return dtype == DType::kQ4_Z || dtype == DType::kQ8_Z;
+}
+
+bool HasMinimum(DType dtype) {
+  return HasZeroPoint(dtype) || HalvesOf(dtype).size() == 2;
+}
 
 int U8(const std::byte* block, int64_t i) {
   return std::to_integer<int>(block[i]);
@@ -134,6 +140,10 @@ float StoredMatrix::Scale(int64_t n, int64_t k) const {
 float StoredMatrix::Minimum(int64_t n, int64_t k) const {
   if (!HasMinimum(dtype_)) return 0;
   const std::byte* block = Block(n, k);
+  if (HasZeroPoint(dtype_)) {
+    return -(Scale(n, k) *
+             static_cast<float>(static_cast<int8_t>(U8(block, 2))));
+  }
   const float minimum = HalfToFloat(LoadU16(block + 2));
   if (dtype_ != DType::kQ4_K && dtype_ != DType::kQ5_K) return minimum;
   return -(minimum * static_cast<float>(SixBitMinimum(block, k % 256 / 32)));
@@ -167,6 +177,10 @@ int StoredMatrix::Number(int64_t n, int64_t k) const {
       return nibble(48, 32) + 16 * (U8(block, 16 + e % 32) >> e / 32 & 1);
     case DType::kQ6_K:
       return Q6KNumber(block, e);
+    case DType::kQ4_Z:
+      return nibble(3, 16);
+    case DType::kQ8_Z:
+      return static_cast<int8_t>(U8(block, 3 + e));
     default:
       return 0;
   }

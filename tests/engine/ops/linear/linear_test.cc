@@ -2,13 +2,18 @@
 // see CMakeLists.txt.
 #include "engine/ops/linear.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -28,10 +33,10 @@ using ::testing::HasSubstr;
 
 constexpr float kUntouched = -12345.0f;
 
-constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16,
-                               DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                               DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
-                               DType::kQ5_K, DType::kQ6_K};
+constexpr DType kAllTypes[] = {
+    DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0,
+    DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,
+    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z};
 
 // One per number of threads, for all tests: each has to compile its kernels.
 OpsContext& ContextOf(int num_threads) {
@@ -215,6 +220,97 @@ TEST(LinearTest, StacksPartsOfDifferentTypes) {
     }
     EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 238, 238 * 4), 0)
         << "row " << r;
+  }
+}
+
+// A matrix that keeps its inputs in an order of its own.
+class OrderedMatrix final : public RowMaker {
+ public:
+  OrderedMatrix(const StoredMatrix& places, std::vector<int32_t> order)
+      : places_(places.view()), order_(std::move(order)) {}
+
+  TensorView view() const {
+    return {places_.dtype, places_.shape, nullptr, this};
+  }
+  void MakeRows(int64_t first, int64_t count, std::byte* dst) const override {
+    std::memcpy(dst, places_.row(first),
+                static_cast<size_t>(count * places_.row_bytes()));
+  }
+  std::span<const int32_t> order() const override { return order_; }
+
+ private:
+  TensorView places_;
+  std::vector<int32_t> order_;
+};
+
+struct OrderedPart {
+  DType dtype;
+  int64_t out;
+  std::vector<int32_t> order;  // empty: a matrix as it is stored
+};
+
+// Compares one row's products with those of its inputs in each part's order.
+void ExpectOrdered(std::span<const OrderedPart> parts,
+                   const std::deque<StoredMatrix>& matrices,
+                   std::span<const float> src, std::span<const float> dst,
+                   const LinearWeights& weights) {
+  std::vector<float> expected;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::vector<float> row(src.begin(), src.end());
+    for (size_t k = 0; k < parts[p].order.size(); ++k) {
+      row[k] = src[static_cast<size_t>(parts[p].order[k])];
+    }
+    const std::vector<float> columns =
+        ReferenceRow(row, matrices[p], weights.numerics(),
+                     HasFusedMultiplyAdd(ContextOf(2)));
+    expected.insert(expected.end(), columns.begin(), columns.end());
+  }
+  ASSERT_EQ(expected.size(), dst.size());
+  EXPECT_EQ(std::memcmp(expected.data(), dst.data(), dst.size_bytes()), 0);
+}
+
+TEST(LinearTest, RowsTakeTheOrderOfEachPart) {
+  constexpr int64_t kIn = 96;
+  std::mt19937 random(5);
+  std::vector<int32_t> in_order(kIn);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  std::vector<int32_t> first = in_order;
+  std::shuffle(first.begin(), first.end(), random);
+  const std::vector<int32_t> second(first.rbegin(), first.rend());
+  const OrderedPart parts[] = {
+      {DType::kQ4_0, 64, first},   {DType::kQ4_0, 33, first},
+      {DType::kQ4_0, 70, second},  {DType::kQ4_Z, 5, second},
+      {DType::kF32, 65, second},   {DType::kQ4_0, 1, {}},
+      {DType::kQ8_0, 7, in_order}, {DType::kF32, 7, first}};
+  std::deque<StoredMatrix> matrices;
+  std::deque<OrderedMatrix> ordered;
+  std::vector<TensorView> views;
+  for (const OrderedPart& part : parts) {
+    matrices.emplace_back(part.dtype, part.out, kIn, random);
+    ordered.emplace_back(matrices.back(), part.order);
+    views.push_back(part.order.empty() ? matrices.back().view()
+                                       : ordered.back().view());
+  }
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+    const auto weights = LinearWeights::Pack(ContextOf(2), views, numerics);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->panels().size(), 7u);
+    EXPECT_FALSE(weights->takes_quantized_rows());
+    const auto out = static_cast<size_t>(weights->out_features());
+    for (const size_t num_rows : {1, 20}) {
+      const std::vector<float> src =
+          RandomFloats(static_cast<int64_t>(num_rows) * kIn, random);
+      std::vector<float> dst(num_rows * out);
+
+      Linear(ContextOf(2), *weights, src.data(), static_cast<int64_t>(num_rows),
+             dst.data(), static_cast<int64_t>(out));
+
+      for (size_t r = 0; r < num_rows; ++r) {
+        SCOPED_TRACE(r);
+        ExpectOrdered(parts, matrices, std::span(src).subspan(r * kIn, kIn),
+                      std::span(dst).subspan(r * out, out), *weights);
+      }
+    }
   }
 }
 
