@@ -55,7 +55,8 @@ struct ModelInfo {
   ModelConfig config;
   Numerics numerics = Numerics::kFast;
   KvCacheDtype kv_cache_dtype = KvCacheDtype::kF32;
-  std::string weight_format;   // "GGUF v3", "safetensors", "llama2.c"
+  // "GGUF v3", "safetensors", "safetensors GPTQ" (or AWQ), "llama2.c"
+  std::string weight_format;
   std::string weight_dtype;    // the commonest, as in "Q4_1"
   std::string weights_sha256;  // hex, of the tensors' bytes in order of name
   int64_t weight_bytes = 0;    // as stored

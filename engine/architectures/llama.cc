@@ -128,13 +128,15 @@ absl::Status BindHead(TensorBinder& binder, const TensorNames& names,
   return absl::OkStatus();
 }
 
-// A bias that is stored but not applied would be silently wrong.
+// A bias that is stored but not applied would be silently wrong, unless it is
+// zero: early versions of AutoGPTQ wrote one for every matrix.
 absl::Status CheckUnused(const TensorBinder& binder,
                          std::vector<std::string>& warnings) {
   std::vector<std::string> unused;
   for (const std::string& name : binder.Unused()) {
     if (absl::EndsWith(name, ".rotary_emb.inv_freq")) continue;
     if (absl::EndsWith(name, ".bias")) {
+      if (binder.IsZero(name)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "tensor ", name,
           ": biases are not supported in the Llama family (attention_bias, "

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/architectures/metadata_reader.h"
 #include "engine/base/status_macros.h"
 #include "engine/rope/parse_gguf.h"
 #include "engine/rope/parse_hf.h"
 #include "engine/tensor/block_formats.h"
+#include "engine/weights/metadata_reader.h"
 
 namespace headrace {
 namespace {

@@ -1,5 +1,6 @@
 #include "engine/architectures/tensor_binder.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,15 @@ absl::StatusOr<std::vector<float>> TensorBinder::Vector(const std::string& name,
   std::vector<float> values(static_cast<size_t>(size));
   DequantizeRow(view.dtype, view.data, values);
   return values;
+}
+
+bool TensorBinder::IsZero(std::string_view name) const {
+  const StoredTensor* tensor = source_.Find(name);
+  if (tensor == nullptr) return false;
+  std::vector<float> values(
+      static_cast<size_t>(NumElements(tensor->view.shape)));
+  DequantizeRow(tensor->view.dtype, tensor->view.data, values);
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
 std::vector<std::string> TensorBinder::Unused() const {

@@ -30,6 +30,8 @@ class TensorBinder {
                                             int64_t size);
   // Known, but not needed.
   void Ignore(const std::string& name) { used_.insert(name); }
+  // Whether a tensor is stored and every element of it is zero.
+  bool IsZero(std::string_view name) const;
   // Tensors that were neither bound nor ignored, in order of name.
   std::vector<std::string> Unused() const;
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/log/check.h"
@@ -24,9 +25,9 @@ std::string HashWeights(const WeightSource& source) {
         tensor.name, "\n", std::string(LayoutOf(tensor.view.dtype).name), "\n",
         ShapeToString(tensor.view.shape), "\n");
     CHECK_EQ(EVP_DigestUpdate(context.get(), head.data(), head.size()), 1);
-    CHECK_EQ(EVP_DigestUpdate(context.get(), tensor.view.data,
-                              static_cast<size_t>(tensor.bytes)),
-             1);
+    VisitBytes(tensor, [&](std::span<const std::byte> bytes) {
+      CHECK_EQ(EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()), 1);
+    });
   }
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;

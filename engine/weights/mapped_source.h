@@ -22,6 +22,7 @@ struct SourceParts {
   nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
   std::vector<std::string> warnings;
   std::vector<MappedFile> files;  // what the tensors point into
+  std::vector<std::unique_ptr<const RowMaker>> makers;  // the same
 };
 
 // Adds a tensor of `bytes` bytes at `offset` of `file`; the caller has checked

@@ -23,6 +23,9 @@
 #include "engine/weights/json_document.h"
 #include "engine/weights/mapped_file.h"
 #include "engine/weights/mapped_source.h"
+#include "engine/weights/packed_matrix.h"
+#include "engine/weights/packed_tensors.h"
+#include "engine/weights/quantization_config.h"
 #include "engine/weights/safetensors_index.h"
 #include "engine/weights/safetensors_reader.h"
 #include "engine/weights/shard_name.h"
@@ -71,8 +74,7 @@ class FolderOpener {
                      MappedFile::Open(JoinPath(folder_, name)));
     ASSIGN_OR_RETURN(std::vector<SafetensorsInfo> infos,
                      ParseSafetensors(file.bytes(), file.name()));
-    AddTensors(std::move(file), std::move(infos));
-    return absl::OkStatus();
+    return AddTensors(std::move(file), std::move(infos));
   }
 
   absl::Status OpenIndexed(const SafetensorsIndex& index) {
@@ -107,7 +109,21 @@ class FolderOpener {
     return absl::OkStatus();
   }
 
+  // After the companions, before the tensors.
+  absl::Status ReadQuantization() {
+    const auto config = parts_.metadata.find("config");
+    if (config == parts_.metadata.end()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(quantization_, ReadQuantizationConfig(*config));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::unique_ptr<WeightSource>> Finish() {
+    if (quantization_.has_value()) {
+      absl::StrAppend(&parts_.format_name, " ",
+                      std::string(quantization_->name));
+      RETURN_IF_ERROR(
+          AddPackedTensors(std::move(packed_), *quantization_, parts_));
+    }
     return MakeMappedSource(std::move(parts_));
   }
 
@@ -151,8 +167,7 @@ class FolderOpener {
     RETURN_IF_ERROR(CheckUnmapped(index, name, {unwanted, infos.end()}));
     infos.erase(unwanted, infos.end());
     RETURN_IF_ERROR(CheckComplete(index, name, wanted, infos));
-    AddTensors(std::move(file), std::move(infos));
-    return absl::OkStatus();
+    return AddTensors(std::move(file), std::move(infos));
   }
 
   // A tensor that the index does not put here: somewhere else is an error,
@@ -203,10 +218,25 @@ class FolderOpener {
     return absl::OkStatus();
   }
 
-  void AddTensors(MappedFile file, std::vector<SafetensorsInfo> infos) {
+  absl::Status AddTensors(MappedFile file, std::vector<SafetensorsInfo> infos) {
     std::vector<std::string> unsupported;
     std::set<std::string_view> dtypes;
     for (SafetensorsInfo& info : infos) {
+      if (!quantization_.has_value() && info.name.ends_with(".qweight")) {
+        return FileError(file.name(),
+                         absl::StrFormat("tensor %s is packed, but config.json "
+                                         "has no quantization_config",
+                                         Quoted(info.name)));
+      }
+      if (quantization_.has_value() && IsPackedPart(info.name)) {
+        packed_.push_back({.name = std::move(info.name),
+                           .location = absl::StrFormat(
+                               "%s: offset %d", file.name(), info.offset),
+                           .dtype_name = info.dtype_name,
+                           .shape = std::move(info.shape),
+                           .data = file.bytes().data() + info.offset});
+        continue;
+      }
       if (!info.dtype.has_value()) {
         unsupported.push_back(std::move(info.name));
         dtypes.insert(info.dtype_name);
@@ -225,10 +255,13 @@ class FolderOpener {
       Warn(WarnAbout(unsupported, file.name(), reason));
     }
     parts_.files.push_back(std::move(file));
+    return absl::OkStatus();
   }
 
   const std::string folder_;
   SourceParts parts_;
+  std::optional<QuantizationConfig> quantization_;
+  std::vector<RawTensor> packed_;  // parts of matrices
 };
 
 // The index that governs `name`, when there is one.
@@ -263,9 +296,10 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(
   FolderOpener opener(folder);
   ASSIGN_OR_RETURN(const std::optional<SafetensorsIndex> index,
                    FindIndex(folder, name, opener));
+  RETURN_IF_ERROR(opener.ReadCompanions());
+  RETURN_IF_ERROR(opener.ReadQuantization());
   RETURN_IF_ERROR(index.has_value() ? opener.OpenIndexed(*index)
                                     : opener.OpenWhole(name));
-  RETURN_IF_ERROR(opener.ReadCompanions());
   return opener.Finish();
 }
 

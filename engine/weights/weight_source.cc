@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -114,6 +115,23 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenFolder(
 }
 
 }  // namespace
+
+void VisitBytes(const StoredTensor& tensor,
+                absl::FunctionRef<void(std::span<const std::byte>)> visit) {
+  const TensorView& view = tensor.view;
+  if (view.maker == nullptr) {
+    return visit({view.data, static_cast<size_t>(tensor.bytes)});
+  }
+  constexpr int64_t kRowsAtOnce = 64;
+  const int64_t row_bytes = view.row_bytes();
+  std::vector<std::byte> made(static_cast<size_t>(kRowsAtOnce * row_bytes));
+  for (int64_t row = 0; row < view.dim(0); row += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, view.dim(0) - row);
+    view.maker->MakeRows(row, count, made.data());
+    visit(std::span(made).first(static_cast<size_t>(count * row_bytes)));
+  }
+  visit(std::as_bytes(view.order()));
+}
 
 const StoredTensor* WeightSource::Find(std::string_view name) const {
   const std::vector<StoredTensor>& all = tensors();

@@ -4,12 +4,15 @@
 #ifndef HEADRACE_ENGINE_WEIGHTS_WEIGHT_SOURCE_H_
 #define HEADRACE_ENGINE_WEIGHTS_WEIGHT_SOURCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/tensor/tensor_view.h"
@@ -19,14 +22,19 @@ namespace headrace {
 
 enum class WeightFormat : uint8_t { kGguf, kSafetensors, kLlama2c };
 
-// A tensor as it is stored. Shape is row-major, [out, in] for matrices,
-// whatever order the file lists it in.
+// A tensor as it is stored, or as it is made from several that are. Shape is
+// row-major, [out, in] for matrices, whatever order the file lists it in.
 struct StoredTensor {
   std::string name;
   TensorView view;
   int64_t bytes = 0;
   std::string location;  // "model.gguf: offset 1234", for messages
 };
+
+// Hands over all bytes of a tensor in order, in one piece or several; of one
+// whose rows have an order, that too.
+void VisitBytes(const StoredTensor& tensor,
+                absl::FunctionRef<void(std::span<const std::byte>)> visit);
 
 // Of a file that holds tensors, when it was opened.
 struct FileState {

@@ -1,12 +1,13 @@
 // Typed access to what a file says of its model, with errors that name the
 // key, what was found and what was wanted.
-#ifndef HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_
-#define HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_
+#ifndef HEADRACE_ENGINE_WEIGHTS_METADATA_READER_H_
+#define HEADRACE_ENGINE_WEIGHTS_METADATA_READER_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,13 +15,14 @@
 
 namespace headrace {
 
-// Reads one JSON object. Keys are looked up as prefix + key. Null counts as
-// absent. Errors are DATA_LOSS.
+// Reads one JSON object. Keys are looked up as prefix + key, and called path +
+// prefix + key in errors. Null counts as absent. Errors are DATA_LOSS.
 class MetadataReader {
  public:
   // `object` outlives this.
-  MetadataReader(const nlohmann::ordered_json& object, std::string prefix)
-      : object_(object), prefix_(std::move(prefix)) {}
+  MetadataReader(const nlohmann::ordered_json& object, std::string prefix,
+                 std::string path = "")
+      : object_(object), prefix_(std::move(prefix)), path_(std::move(path)) {}
 
   // Required whole number in [min, max].
   absl::StatusOr<int64_t> Int(std::string_view key, int64_t min,
@@ -50,8 +52,9 @@ class MetadataReader {
 
   const nlohmann::ordered_json& object_;
   std::string prefix_;
+  std::string path_;
 };
 
 }  // namespace headrace
 
-#endif  // HEADRACE_ENGINE_ARCHITECTURES_METADATA_READER_H_
+#endif  // HEADRACE_ENGINE_WEIGHTS_METADATA_READER_H_

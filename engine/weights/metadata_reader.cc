@@ -1,4 +1,4 @@
-#include "engine/architectures/metadata_reader.h"
+#include "engine/weights/metadata_reader.h"
 
 #include <cmath>
 #include <cstddef>
@@ -21,12 +21,12 @@ std::string Shown(const nlohmann::ordered_json& value) {
 }  // namespace
 
 std::string MetadataReader::FullKey(std::string_view key) const {
-  return prefix_ + std::string(key);
+  return absl::StrCat(path_, prefix_, std::string(key));
 }
 
 const nlohmann::ordered_json* MetadataReader::Find(std::string_view key) const {
   if (!object_.is_object()) return nullptr;
-  const auto found = object_.find(FullKey(key));
+  const auto found = object_.find(prefix_ + std::string(key));
   if (found == object_.end() || found->is_null()) return nullptr;
   return &*found;
 }

@@ -1,0 +1,231 @@
+// GPTQ and AWQ checkpoints that their own libraries packed
+// (tests/golden/packed_weights), against what those libraries expand them to
+// and what transformers computes from that.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/tensor/block_formats.h"
+#include "engine/weights/weight_source.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/golden_arrays.h"
+#include "tests/testing/files.h"
+
+namespace headrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const GoldenArrays& Goldens() {
+  static const auto& goldens =
+      *new GoldenArrays("packed_weights/packed_goldens");
+  return goldens;
+}
+
+std::string PathOf(const std::string& name) {
+  return absl::StrCat(HEADRACE_SOURCE_DIR, "/tests/golden/packed_weights/",
+                      name);
+}
+
+std::unique_ptr<WeightSource> Open(const std::string& path) {
+  auto source = OpenWeightSource(path);
+  EXPECT_TRUE(source.ok()) << source.status();
+  return source.ok() ? *std::move(source) : nullptr;
+}
+
+TestSequence SequenceOf(const std::vector<int32_t>& ids) {
+  TestSequence test;
+  test.prompt = ids;
+  test.capture.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
+  test.capture.rows.prompt.all = true;
+  return test;
+}
+
+// Of all rows, one after the other.
+std::vector<float> Logits(const TestSequence& test) {
+  EXPECT_TRUE(test.status.ok()) << test.status;
+  std::vector<float> logits;
+  for (size_t row = 0; row < test.prompt.size(); ++row) {
+    const auto& values =
+        test.rows.at(HookPoint::kLogits, -1, static_cast<int64_t>(row));
+    logits.insert(logits.end(), values.begin(), values.end());
+  }
+  return logits;
+}
+
+std::vector<float> LogitsOf(const EngineOptions& options,
+                            const std::vector<int32_t>& ids) {
+  const auto engine = MakeEngine(options);
+  if (engine == nullptr) return {};
+  TestSequence test = SequenceOf(ids);
+  RunTogether(*engine, {&test});
+  return Logits(test);
+}
+
+class PackedWeightsTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    for (const nlohmann::json& golden : Goldens().json["cases"]) {
+      if (golden["name"] == GetParam()) golden_ = golden;
+    }
+    ASSERT_FALSE(golden_.is_null());
+    ids_ = golden_["ids"].get<std::vector<int32_t>>();
+  }
+
+  EngineOptions Options(Numerics numerics, int threads = 1) const {
+    return {.model_path = PathOf(GetParam()),
+            .numerics = numerics,
+            .num_threads = threads};
+  }
+
+  nlohmann::json golden_;
+  std::vector<int32_t> ids_;
+};
+
+TEST_P(PackedWeightsTest, RowsAreTheLibrarysInEveryBit) {
+  const auto source = Open(PathOf(GetParam()));
+  ASSERT_NE(source, nullptr);
+
+  for (const auto& [name, where] : golden_["rows"].items()) {
+    const StoredTensor* tensor = source->Find(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    const TensorView& view = tensor->view;
+    const std::span<const float> expected = Goldens().Array(where);
+    const auto width = static_cast<size_t>(view.dim(1));
+    ASSERT_EQ(expected.size(), 3 * width);
+    const int64_t rows[] = {0, 13, view.dim(0) - 1};
+    for (size_t i = 0; i < 3; ++i) {
+      std::vector<float> row(width);
+      DequantizeRow(view, rows[i], row);
+      EXPECT_THAT(
+          row, ::testing::ElementsAreArray(expected.subspan(i * width, width)))
+          << name << " row " << rows[i];
+    }
+  }
+}
+
+TEST_P(PackedWeightsTest, ExactLogitsAreThoseOfTransformers) {
+  const std::vector<float> logits = LogitsOf(Options(Numerics::kExact), ids_);
+
+  const std::span<const float> expected = Goldens().Array(golden_["logits"]);
+  ASSERT_EQ(logits.size(), expected.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    ASSERT_NEAR(logits[i], expected[i], 5e-5) << i;
+  }
+}
+
+TEST_P(PackedWeightsTest, FastLogitsAreNearTheExactOnes) {
+  const std::vector<float> fast = LogitsOf(Options(Numerics::kFast), ids_);
+
+  const std::span<const float> exact = Goldens().Array(golden_["logits"]);
+  ASSERT_EQ(fast.size(), exact.size());
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(fast[i] - exact[i], 2);
+    size += std::pow(exact[i], 2);
+  }
+  // Activations of 7 bits and a sign.
+  EXPECT_LT(std::sqrt(error / size), 0.02);
+}
+
+TEST_P(PackedWeightsTest, ChunksThreadsAndCompanyChangeNoBit) {
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 40; ++i) ids.push_back((i * 17 + 5) % 64);
+  std::vector<int32_t> others(ids.rbegin(), ids.rend());
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+    const std::vector<float> alone = LogitsOf(Options(numerics), ids);
+    EngineOptions options = Options(numerics, 2);
+    options.prefix_cache = false;
+    const auto engine = MakeEngine(options);
+    for (const int64_t chunk : {1, 7, 64}) {
+      TestSequence test = SequenceOf(ids);
+      TestSequence other = SequenceOf(others);
+
+      RunTogether(*engine, {&other, &test}, {.chunk = chunk});
+
+      EXPECT_EQ(Logits(test), alone) << "chunk " << chunk;
+    }
+  }
+}
+
+TEST_P(PackedWeightsTest, WeightsPackedBeforeGiveTheSameBits) {
+  TempFolder folder;
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+    const std::vector<float> expected = LogitsOf(Options(numerics), ids_);
+    EngineOptions options = Options(numerics);
+    options.packed_cache_dir = folder.Join("cache");
+    EXPECT_EQ(LogitsOf(options, ids_), expected);  // the first time: is packed
+    std::set<std::string> images;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(options.packed_cache_dir)) {
+      if (entry.path().extension() == ".packed") images.insert(entry.path());
+    }
+    EXPECT_EQ(images.size(), 1u);
+    EXPECT_EQ(LogitsOf(options, ids_), expected);  // is mapped
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, PackedWeightsTest,
+                         ::testing::Values("gptq_32", "gptq_v2_128",
+                                           "gptq_sym_64", "gptq_act_order",
+                                           "gptq_8_row", "gptq_group_16",
+                                           "awq_32", "awq_row"),
+                         [](const auto& info) { return info.param; });
+
+TEST(PackedWeightsTypesTest, AreTheCheapestThatHoldTheNumbers) {
+  const auto types_of = [](const std::string& name) {
+    std::set<std::string> types;
+    const auto source = Open(PathOf(name));
+    for (const StoredTensor& tensor : source->tensors()) {
+      if (tensor.view.maker == nullptr) continue;
+      types.insert(std::string(LayoutOf(tensor.view.dtype).name));
+    }
+    return types;
+  };
+
+  EXPECT_THAT(types_of("gptq_32"), ElementsAre("Q4_Z"));
+  EXPECT_THAT(types_of("gptq_v2_128"), ElementsAre("Q4_Z"));
+  EXPECT_THAT(types_of("gptq_sym_64"), ElementsAre("Q4_0"));
+  EXPECT_THAT(types_of("gptq_act_order"), ElementsAre("Q4_0"));
+  EXPECT_THAT(types_of("gptq_8_row"), ElementsAre("Q8_Z"));
+  EXPECT_THAT(types_of("awq_32"), ElementsAre("Q4_Z"));
+  EXPECT_THAT(types_of("gptq_group_16"), ElementsAre("F32"));
+}
+
+TEST(PackedWeightsTypesTest, WhatIsKeptInFloatIsSaid) {
+  const auto source = Open(PathOf("gptq_group_16"));
+
+  EXPECT_THAT(source->warnings(),
+              ::testing::Contains(::testing::AllOf(
+                  HasSubstr("model.layers.0.mlp.down_proj.weight"),
+                  HasSubstr("32768 bytes instead of 4096"),
+                  HasSubstr("groups are no multiples of 32 inputs"))));
+  EXPECT_THAT(Open(PathOf("gptq_32"))->warnings(), IsEmpty());
+}
+
+TEST(PackedWeightsTypesTest, TheModelSaysWhatItIs) {
+  const auto engine = MakeEngine({.model_path = PathOf("awq_32")});
+
+  EXPECT_EQ(engine->model().weight_format, "safetensors AWQ");
+  EXPECT_EQ(engine->model().weight_dtype, "Q4_Z");
+  // Of a matrix [128, 64], packed in the file.
+  EXPECT_EQ(engine->model().parameter_count,
+            64 * 64 + 3 * 64 + 2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64);
+}
+
+}  // namespace
+}  // namespace headrace
