@@ -1,5 +1,5 @@
 // oneDNN, loaded when something first asks for it: only products in float32
-// use it, and having it costs a process 4 MiB of its own and 10 ms.
+// use it, and having it costs a process 4 MiB of its own and 6 ms.
 #ifndef HEADRACE_ENGINE_OPS_ONEDNN_LIBRARY_H_
 #define HEADRACE_ENGINE_OPS_ONEDNN_LIBRARY_H_
 
