@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/log/log.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
@@ -79,7 +80,7 @@ class Interceptor final : public grpc::experimental::Interceptor {
             InterceptionHookPoints::PRE_SEND_STATUS) &&
         methods->GetSendStatus().error_code() ==
             grpc::StatusCode::UNIMPLEMENTED) {
-      methods->ModifySendStatus(ToGrpcStatus(ParseError(method_)));
+      methods->ModifySendStatus(MalformedRequest(method_));
     }
     methods->Proceed();
   }
@@ -93,7 +94,12 @@ class Factory final
  public:
   grpc::experimental::Interceptor* CreateServerInterceptor(
       ServerRpcInfo* info) override {
-    return Exists(info->method()) ? new Interceptor(info->method()) : nullptr;
+    const bool explains_itself =
+        info->type() == ServerRpcInfo::Type::SERVER_STREAMING &&
+        absl::StartsWith(info->method(), "/headrace.v1.");
+    return Exists(info->method()) && !explains_itself
+               ? new Interceptor(info->method())
+               : nullptr;
   }
 };
 
@@ -103,6 +109,10 @@ std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 ExplainMalformedRequests() {
   google::protobuf::SetLogHandler(OnProtobufLog);
   return std::make_unique<Factory>();
+}
+
+grpc::Status MalformedRequest(std::string_view method) {
+  return ToGrpcStatus(ParseError(method));
 }
 
 }  // namespace headrace

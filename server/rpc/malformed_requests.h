@@ -6,15 +6,22 @@
 #define HEADRACE_SERVER_RPC_MALFORMED_REQUESTS_H_
 
 #include <memory>
+#include <string_view>
 
 #include "grpcpp/support/server_interceptor.h"
+#include "grpcpp/support/status.h"
 
 namespace headrace {
 
-// Makes the answer INVALID_ARGUMENT, naming the string that is not UTF-8 when
-// it is that. Takes Protobuf's log of the process over.
+// Makes the answer MalformedRequest(). Takes Protobuf's log of the process
+// over. Our own streams are left alone and call that themselves: an interceptor
+// sends each of their responses through gRPC's queue twice.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 ExplainMalformedRequests();
+
+// INVALID_ARGUMENT, naming the string that is not UTF-8 when it is that. For
+// the thread that has just failed to parse a message for "/package.Service/…".
+grpc::Status MalformedRequest(std::string_view method);
 
 }  // namespace headrace
 

@@ -1,7 +1,9 @@
 #include "server/rpc/services.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/convert/generate_request.h"
@@ -11,6 +13,7 @@
 #include "server/rpc/embed.h"
 #include "server/rpc/forward.h"
 #include "server/rpc/generate.h"
+#include "server/rpc/malformed_requests.h"
 #include "server/rpc/unary_reactor.h"
 
 namespace headrace {
@@ -19,34 +22,67 @@ namespace {
 
 int IndexOf(const char* method) {
   return google::protobuf::DescriptorPool::generated_pool()
-      ->FindMethodByName(method)
+      ->FindMethodByName(absl::StrCat("headrace.v1.InferenceService.", method))
       ->index();
 }
 
+class Refusal final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+ public:
+  explicit Refusal(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
 // What generated code has for a method that streams its responses, but for
-// their type.
-template <typename Request, typename Start>
-grpc::internal::MethodHandler* HandlerOf(Start start) {
-  return new grpc::internal::CallbackServerStreamingHandler<Request,
-                                                            grpc::ByteBuffer>(
-      std::move(start));
-}
+// their type and for what a client is told of a request that does not parse.
+template <typename Request>
+class StreamingHandler final : public grpc::internal::MethodHandler {
+ public:
+  using Handler =
+      grpc::internal::CallbackServerStreamingHandler<Request, grpc::ByteBuffer>;
+
+  template <typename Start>
+  StreamingHandler(const char* method, Start start)
+      : method_(absl::StrCat("/headrace.v1.InferenceService/", method)),
+        handler_(std::move(start)) {}
+
+  void RunHandler(const HandlerParameter& call) override {
+    if (call.status.ok()) {
+      handler_.RunHandler(call);
+      return;
+    }
+    Handler([this](grpc::CallbackServerContext*, const Request*) {
+      return new Refusal(MalformedRequest(method_));
+    })
+        .RunHandler({call.call, call.server_context, call.request,
+                     grpc::Status::OK, call.internal_data,
+                     call.call_requester});
+  }
+
+  void* Deserialize(grpc_call* call, grpc_byte_buffer* request,
+                    grpc::Status* status, void** handler_data) override {
+    return handler_.Deserialize(call, request, status, handler_data);
+  }
+
+ private:
+  const std::string method_;
+  Handler handler_;
+};
 
 }  // namespace
 
 InferenceService::InferenceService(RpcContext* rpc) : rpc_(rpc) {
-  MarkMethodCallback(
-      IndexOf("headrace.v1.InferenceService.Generate"),
-      HandlerOf<v1::GenerateRequest>([rpc](grpc::CallbackServerContext* call,
+  MarkMethodCallback(IndexOf("Generate"),
+                     new StreamingHandler<v1::GenerateRequest>(
+                         "Generate", [rpc](grpc::CallbackServerContext* call,
                                            const v1::GenerateRequest* request) {
-        return StartGenerate(rpc, call, request);
-      }));
-  MarkMethodCallback(
-      IndexOf("headrace.v1.InferenceService.Forward"),
-      HandlerOf<v1::ForwardRequest>([rpc](grpc::CallbackServerContext* call,
+                           return StartGenerate(rpc, call, request);
+                         }));
+  MarkMethodCallback(IndexOf("Forward"),
+                     new StreamingHandler<v1::ForwardRequest>(
+                         "Forward", [rpc](grpc::CallbackServerContext* call,
                                           const v1::ForwardRequest* request) {
-        return StartForward(rpc, call, request);
-      }));
+                           return StartForward(rpc, call, request);
+                         }));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Embed(

@@ -230,7 +230,7 @@ TEST_F(ServerTest, MalformedMessagesAreRefused) {
   };
   for (const char* method :
        {"InferenceService/Tokenize", "InferenceService/Generate",
-        "ModelService/GetModel"}) {
+        "InferenceService/Forward", "ModelService/GetModel"}) {
     const grpc::Status garbage = answer(method, "\xFF\xFF\xFF garbage");
     EXPECT_EQ(garbage.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_THAT(garbage.error_message(), HasSubstr(method));
