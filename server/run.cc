@@ -154,9 +154,9 @@ int RunServer(ServerOptions options) {
     LOG(WARNING) << warning;
   }
   (*server)->Serve(*std::move(engine));
+  ReleaseCodePages();
   LineWriter ready_line(STDOUT_FILENO, MakeReadyLine(**server));
   ready_line.Wait(absl::Milliseconds(50));
-  ReleaseCodePages();
   (*server)->SetReady();
   DrainOnSignal(**server, options, signals);
   server->reset();
