@@ -1,6 +1,7 @@
 #include "engine/weights/packed_matrix.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -276,14 +277,28 @@ int PackedMatrix::ZeroAt(int64_t group, int64_t row) const {
 }
 
 uint8_t PackedMatrix::NumberAt(int64_t input, int64_t row) const {
+  uint8_t number;
+  ReadColumn(row, 1, [input](int64_t /*i*/) { return input; }, &number);
+  return number;
+}
+
+template <typename InputAt>
+void PackedMatrix::ReadColumn(int64_t row, int64_t count,
+                              const InputAt& input_at, uint8_t* numbers) const {
+  const uint32_t mask = (1u << bits_) - 1;
+  const int words_log2 = std::countr_zero(static_cast<uint32_t>(per_word_));
   const bool of_inputs = words_ == WordOrder::kGptq;
-  const int64_t index = of_inputs
-                            ? input / per_word_ * out_ + row
-                            : input * (out_ / per_word_) + row / per_word_;
-  const int place = of_inputs ? static_cast<int>(input % per_word_)
-                              : PlaceInWord(words_, row, per_word_);
-  const auto word = Load<uint32_t>(qweight_, index);
-  return static_cast<uint8_t>(word >> place * bits_ & ((1u << bits_) - 1));
+  const int64_t stride = of_inputs ? out_ : out_ >> words_log2;
+  const int64_t column = of_inputs ? row : row >> words_log2;
+  const int shift = of_inputs ? 0 : PlaceInWord(words_, row, per_word_) * bits_;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t input = input_at(i);
+    const int64_t line = of_inputs ? input >> words_log2 : input;
+    const int place = static_cast<int>(input & (per_word_ - 1)) * bits_;
+    const auto word = Load<uint32_t>(qweight_, line * stride + column);
+    numbers[i] =
+        static_cast<uint8_t>(word >> (of_inputs ? place : shift) & mask);
+  }
 }
 
 void PackedMatrix::ReadNumbers(int64_t row, int64_t first,
@@ -299,11 +314,14 @@ void PackedMatrix::ReadNumbers(int64_t row, int64_t first,
     }
     return;
   }
-  for (int64_t i = 0; i < kGroupSize; ++i) {
-    const int64_t place = first + i;
-    numbers[i] = NumberAt(
-        inputs_.empty() ? place : inputs_[static_cast<size_t>(place)], row);
+  if (inputs_.empty()) {
+    ReadColumn(
+        row, kGroupSize, [first](int64_t i) { return first + i; }, numbers);
+    return;
   }
+  const int32_t* inputs = inputs_.data() + first;
+  ReadColumn(
+      row, kGroupSize, [inputs](int64_t i) { return inputs[i]; }, numbers);
 }
 
 void PackedMatrix::MakeFloats(int64_t row, float* dst) const {

@@ -83,6 +83,10 @@ class PackedMatrix final : public RowMaker {
 
   float ScaleAt(int64_t group, int64_t row) const;
   int ZeroAt(int64_t group, int64_t row) const;
+  // numbers[i] of input input_at(i), for i in [0, count).
+  template <typename InputAt>
+  void ReadColumn(int64_t row, int64_t count, const InputAt& input_at,
+                  uint8_t* numbers) const;
   uint8_t NumberAt(int64_t input, int64_t row) const;
   // Numbers of places [first, first + 32).
   void ReadNumbers(int64_t row, int64_t first, uint8_t* numbers) const;
