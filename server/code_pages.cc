@@ -18,7 +18,8 @@ int ReleaseSegments(dl_phdr_info* info, size_t /*size*/, void* /*unused*/) {
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
     const uintptr_t begin = (info->dlpi_addr + segment.p_vaddr) / page * page;
     const uintptr_t end = info->dlpi_addr + segment.p_vaddr + segment.p_memsz;
-    // A hint; failure is harmless.
+    // A hint; failure is harmless. The loader gives addresses as numbers.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
   return 0;

@@ -152,7 +152,7 @@ class OneDnnGemm::Kernels {
            CompileBlock(tail, true, blocks_[2]);
   }
 
-  bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) {
+  bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) const {
     for (int64_t rows = 1; rows <= kMaxRows;
          rows += rows < kRowStep ? 1 : kRowStep) {
       Brgemm kernel(*LoadOneDnn(), rows, k_count, in_, accumulate);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/log/log.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/descriptor.h"
@@ -96,7 +95,7 @@ class Factory final
       ServerRpcInfo* info) override {
     const bool explains_itself =
         info->type() == ServerRpcInfo::Type::SERVER_STREAMING &&
-        absl::StartsWith(info->method(), "/headrace.v1.");
+        std::string_view(info->method()).starts_with("/headrace.v1.");
     return Exists(info->method()) && !explains_itself
                ? new Interceptor(info->method())
                : nullptr;
