@@ -85,9 +85,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
     blocks.emplace_back(static_cast<int32_t>(i), std::move(writers));
     on_layer(i + 1, num_layers + 1);
   }
-  ASSIGN_OR_RETURN(LinearWeights lm_head,
-                   LinearWeights::Pack(ops, std::array{description.lm_head},
-                                       options.numerics));
+  ASSIGN_OR_RETURN(
+      LinearWeights lm_head,
+      LinearWeights::Pack(ops, std::array{description.lm_head},
+                          options.numerics, RowPrecision::kTwiceInt8));
   on_layer(num_layers + 1, num_layers + 1);
   return std::unique_ptr<Decoder>(
       new Decoder(ops, description, std::move(blocks), std::move(lm_head),

@@ -55,20 +55,21 @@ void GatedLinear(OpsContext& context, const LinearWeights& gate_up,
                                 .ld_dst = kPanelColumns,
                                 .scratch = unpacked});
   };
-  ForEachPanel(
-      context, width / kPanelColumns, num_rows, [&](const PanelTask& task) {
-        const Scratch scratch(context.scratch(task.thread_index));
-        const int64_t column = task.panel * kPanelColumns;
-        multiply(task, column, scratch.gate, scratch.unpacked);
-        multiply(task, width + column, scratch.up, scratch.unpacked);
-        activate(scratch.gate, scratch.up, task.num_rows * kPanelColumns,
-                 scratch.gate);
-        const int64_t row_groups = width / kGroupSize;
-        kernels::QuantizeRows(
-            scratch.gate, task.num_rows, kPanelGroups,
-            groups + task.first_row * row_groups + task.panel * kPanelGroups,
-            row_groups);
-      });
+  ForEachPanel(context, width / kPanelColumns, num_rows, kTaskRows,
+               [&](const PanelTask& task) {
+                 const Scratch scratch(context.scratch(task.thread_index));
+                 const int64_t column = task.panel * kPanelColumns;
+                 multiply(task, column, scratch.gate, scratch.unpacked);
+                 multiply(task, width + column, scratch.up, scratch.unpacked);
+                 activate(scratch.gate, scratch.up,
+                          task.num_rows * kPanelColumns, scratch.gate);
+                 const int64_t row_groups = width / kGroupSize;
+                 kernels::QuantizeRows(scratch.gate, task.num_rows,
+                                       kPanelGroups,
+                                       groups + task.first_row * row_groups +
+                                           task.panel * kPanelGroups,
+                                       row_groups);
+               });
 }
 
 }  // namespace headrace

@@ -57,7 +57,7 @@ class RunOfPanels {
         num_rows_(num_rows) {}
 
   void Multiply(float* dst, int64_t ld_dst) const {
-    ForEachPanel(context_, panels_.num_panels(), num_rows_,
+    ForEachPanel(context_, panels_.num_panels(), num_rows_, kTaskRows / terms(),
                  [&](const PanelTask& task) {
                    const Scratch scratch(context_.scratch(task.thread_index));
                    MultiplyPanelRows(task, scratch,
@@ -84,21 +84,37 @@ class RunOfPanels {
     CopyOut(task, scratch.tile, dst, ld_dst);
   }
 
+  int64_t terms() const {
+    return quantized_ == nullptr ? 1 : quantized_->terms();
+  }
+
   void MultiplyQuantized(const PanelTask& task, const Scratch& scratch,
                          float* dst, int64_t ld_dst) const {
     const Panel panel = panels_.panel(task.panel);
     const int64_t column = task.panel * kPanelColumns;
-    // A last panel with padded columns goes through the scratch.
-    const bool direct = column + kPanelColumns <= panels_.out;
+    // Terms to be added and a last panel with padded columns go through the
+    // scratch.
+    const bool direct = terms() == 1 && column + kPanelColumns <= panels_.out;
     kernels::MultiplyPanelFast(
         {.panel = panel,
          .src = quantized_->row(task.first_row),
-         .num_rows = task.num_rows,
+         .num_rows = task.num_rows * terms(),
          .sums = scratch.tile,
          .dst = direct ? dst + panels_.first_column + column : scratch.tile,
          .ld_dst = direct ? ld_dst : kPanelColumns,
          .scratch = scratch.unpacked});
+    if (terms() == 2) AddTerms(scratch.tile, task.num_rows);
     if (!direct) CopyOut(task, scratch.tile, dst, ld_dst);
+  }
+
+  // Row i of the tile = row 2 i + row 2 i + 1.
+  static void AddTerms(float* tile, int64_t num_rows) {
+    for (int64_t row = 0; row < num_rows; ++row) {
+      const float* terms = tile + 2 * row * kPanelColumns;
+      for (int64_t c = 0; c < kPanelColumns; ++c) {
+        tile[row * kPanelColumns + c] = terms[c] + terms[kPanelColumns + c];
+      }
+    }
   }
 
   void MultiplyExpanded(const Panel& panel, const float* src, int64_t rows,
@@ -161,7 +177,8 @@ SourceRows QuantizeIfTaken(OpsContext& context, const LinearWeights& weights,
         return TakesQuantizedRows(weights, panels);
       })) {
     context.quantized_rows().Quantize(context.team(), rows.src, rows.num_rows,
-                                      weights.in_features());
+                                      weights.in_features(),
+                                      weights.row_precision());
     rows.quantized = &context.quantized_rows();
   }
   return rows;
@@ -181,9 +198,11 @@ void MultiplyRuns(OpsContext& context, const LinearWeights& weights,
 }  // namespace
 
 absl::StatusOr<LinearWeights> LinearWeights::Pack(
-    OpsContext& context, std::span<const TensorView> parts, Numerics numerics) {
+    OpsContext& context, std::span<const TensorView> parts, Numerics numerics,
+    RowPrecision precision) {
   LinearWeights weights;
   weights.numerics_ = numerics;
+  weights.row_precision_ = precision;
   ASSIGN_OR_RETURN(weights.panels_,
                    PackPanels(context.team(), context.packed_memory(), parts));
   for (const PackedPanels& panels : weights.panels_) {

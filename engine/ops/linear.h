@@ -25,17 +25,19 @@ class LinearWeights {
   // parts' memory is not needed afterwards. Of a part that has an order of
   // inputs, products take that order too. Compiles what products of `in`
   // inputs need, so that Linear() compiles and packs nothing.
+  // In the fast mode, rows are quantised as `precision` says.
   // Errors: INVALID_ARGUMENT if there is no part, one is not a matrix, their
   // `in` differ, or that of a quantised one is not a multiple of 32.
-  static absl::StatusOr<LinearWeights> Pack(OpsContext& context,
-                                            std::span<const TensorView> parts,
-                                            Numerics numerics);
+  static absl::StatusOr<LinearWeights> Pack(
+      OpsContext& context, std::span<const TensorView> parts, Numerics numerics,
+      RowPrecision precision = RowPrecision::kInt8);
 
   int64_t in_features() const { return panels_.front().in; }
   int64_t out_features() const {
     return panels_.back().first_column + panels_.back().out;
   }
   Numerics numerics() const { return numerics_; }
+  RowPrecision row_precision() const { return row_precision_; }
   // Whether all of it multiplies quantised rows alone, in the order in which
   // they are.
   bool takes_quantized_rows() const;
@@ -51,6 +53,7 @@ class LinearWeights {
   LinearWeights() = default;
 
   Numerics numerics_ = Numerics::kExact;
+  RowPrecision row_precision_ = RowPrecision::kInt8;
   std::vector<PackedPanels> panels_;
 };
 

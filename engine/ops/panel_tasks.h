@@ -11,26 +11,27 @@
 
 namespace headrace {
 
-// Rows of one task: their sums and what they read stay in the core's cache.
+// Quantised rows of one task: their sums and what they read stay in the core's
+// cache.
 inline constexpr int64_t kTaskRows = 256;
 
 // One panel and some rows, for one thread.
 struct PanelTask {
   int64_t panel;
   int64_t first_row;
-  int64_t num_rows;  // <= kTaskRows
+  int64_t num_rows;
   int thread_index;
 };
 
 // Runs function(task) for every panel in [0, num_panels) and every row in
-// [0, num_rows), once.
+// [0, num_rows), once; a task has at most `task_rows`.
 inline void ForEachPanel(OpsContext& context, int64_t num_panels,
-                         int64_t num_rows,
+                         int64_t num_rows, int64_t task_rows,
                          absl::FunctionRef<void(const PanelTask&)> function) {
   // Runs of panels per thread, so that a thread that is held up does not hold
   // up the others.
   constexpr int64_t kRunsPerThread = 8;
-  const int64_t row_blocks = (num_rows + kTaskRows - 1) / kTaskRows;
+  const int64_t row_blocks = (num_rows + task_rows - 1) / task_rows;
   const int64_t block_rows = (num_rows + row_blocks - 1) / row_blocks;
   const int64_t runs = std::min(
       num_panels,

@@ -10,6 +10,13 @@
 
 namespace headrace {
 
+enum class RowPrecision {
+  kInt8,
+  // Each row as two: itself, and what its int8 values leave of it. Their
+  // products add up to one with some 15 bits of the row.
+  kTwiceInt8,
+};
+
 // Quantised once, multiplied by as many weights as wanted. Keeps its memory
 // from one use to the next. Thread-compatible.
 class QuantizedRows {
@@ -21,7 +28,7 @@ class QuantizedRows {
   // Quantises src [num_rows, width], width a multiple of 32, in groups of 32 as
   // README.md says. `src` must stay: products with float weights read it.
   void Quantize(ThreadTeam& team, const float* src, int64_t num_rows,
-                int64_t width);
+                int64_t width, RowPrecision precision = RowPrecision::kInt8);
 
   // Makes room for rows that the caller quantises: groups of all of them.
   // There are no source rows then.
@@ -29,16 +36,22 @@ class QuantizedRows {
 
   const float* src() const { return src_; }
   int64_t num_rows() const { return num_rows_; }
+  // Quantised rows of each: 1, or 2 whose products are to be added.
+  int64_t terms() const { return terms_; }
   int64_t width() const { return width_; }
-  // [num_rows, width / 32]
+  // [num_rows, terms, width / 32]
   const kernels::QuantizedGroup* groups() const { return groups_.data(); }
+  // Those of row i.
   const kernels::QuantizedGroup* row(int64_t i) const {
-    return groups() + i * (width_ / kGroupSize);
+    return groups() + i * terms_ * (width_ / kGroupSize);
   }
 
  private:
+  void QuantizeTwice(ThreadTeam& team);
+
   const float* src_ = nullptr;
   int64_t num_rows_ = 0;
+  int64_t terms_ = 1;
   int64_t width_ = 0;
   AlignedBuffer<kernels::QuantizedGroup> groups_;
 };

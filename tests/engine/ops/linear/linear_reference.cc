@@ -219,6 +219,18 @@ ReferenceGroup QuantizeReference(std::span<const float> x) {
   return group;
 }
 
+std::vector<float> RemainderReference(std::span<const float> x) {
+  std::vector<float> remainder;
+  for (size_t k = 0; k < x.size(); k += 32) {
+    const ReferenceGroup group = QuantizeReference(x.subspan(k, 32));
+    for (size_t i = 0; i < 32; ++i) {
+      remainder.push_back(std::fma(
+          -group.scale, static_cast<float>(group.values[i]), x[k + i]));
+    }
+  }
+  return remainder;
+}
+
 namespace {
 
 float ReferenceExact(std::span<const float> x, const StoredMatrix& weights,

@@ -47,6 +47,8 @@ struct ReferenceGroup {
   int sum = 0;
 };
 ReferenceGroup QuantizeReference(std::span<const float> x);
+// What the quantised groups of a row leave of it.
+std::vector<float> RemainderReference(std::span<const float> x);
 
 // The products of one row with all outputs. `fused`: whether the machine has a
 // fused multiply-add.

@@ -28,6 +28,7 @@ namespace headrace {
 namespace {
 
 using ::headrace::testing::ReferenceRow;
+using ::headrace::testing::RemainderReference;
 using ::headrace::testing::StoredMatrix;
 using ::testing::HasSubstr;
 
@@ -331,6 +332,74 @@ TEST(LinearTest, RowsQuantizedOnceServeSeveralProducts) {
 
     EXPECT_EQ(together, alone) << LayoutOf(dtype).name;
   }
+}
+
+// 300 rows are two tasks of pairs; 130 columns end in a padded panel.
+TEST(LinearTest, RowsQuantizedTwiceGiveTheSumOfBothProducts) {
+  std::mt19937 random(9);
+  for (const DType dtype : {DType::kQ4_1, DType::kQ6_K, DType::kF32}) {
+    const StoredMatrix matrix(dtype, 130, 256, random);
+    const TensorView view = matrix.view();
+    for (const int num_threads : {1, 2}) {
+      OpsContext& context = ContextOf(num_threads);
+      const bool fused = HasFusedMultiplyAdd(context);
+      const auto weights = LinearWeights::Pack(
+          context, {&view, 1}, Numerics::kFast, RowPrecision::kTwiceInt8);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      const std::vector<float> src = RandomFloats(300 * 256, random);
+      for (const int64_t num_rows : {1, 2, 300}) {
+        std::vector<float> dst(static_cast<size_t>(num_rows) * 130);
+
+        Linear(context, *weights, src.data(), num_rows, dst.data(), 130);
+
+        for (size_t r = 0; r < static_cast<size_t>(num_rows); r += 13) {
+          const auto x = std::span(src).subspan(r * 256, 256);
+          std::vector<float> expected =
+              ReferenceRow(x, matrix, Numerics::kFast, fused);
+          if (dtype != DType::kF32) {
+            const std::vector<float> rest = ReferenceRow(
+                RemainderReference(x), matrix, Numerics::kFast, fused);
+            for (size_t n = 0; n < 130; ++n) expected[n] += rest[n];
+          }
+          EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 130, 130 * 4),
+                    0)
+              << LayoutOf(dtype).name << ", row " << r << " of " << num_rows;
+        }
+      }
+    }
+  }
+}
+
+// Against float64.
+TEST(LinearTest, RowsQuantizedTwiceAreNearlyExact) {
+  std::mt19937 random(10);
+  OpsContext& context = ContextOf(1);
+  const StoredMatrix matrix(DType::kQ8_0, 64, 512, random);
+  const TensorView view = matrix.view();
+  const std::vector<float> src = RandomFloats(512, random);
+  const auto error = [&](Numerics numerics, RowPrecision precision) {
+    const auto weights =
+        LinearWeights::Pack(context, {&view, 1}, numerics, precision);
+    EXPECT_TRUE(weights.ok()) << weights.status();
+    std::vector<float> dst(64);
+    Linear(context, *weights, src.data(), 1, dst.data(), 64);
+    double worst = 0;
+    for (size_t n = 0; n < dst.size(); ++n) {
+      double want = 0;
+      for (size_t k = 0; k < src.size(); ++k) {
+        want += double{src[k]} *
+                matrix.At(static_cast<int64_t>(n), static_cast<int64_t>(k));
+      }
+      worst = std::max(worst, std::abs(dst[n] - want));
+    }
+    return worst;
+  };
+
+  const double once = error(Numerics::kFast, RowPrecision::kInt8);
+  const double twice = error(Numerics::kFast, RowPrecision::kTwiceInt8);
+
+  // A step of the remainder is 1/254 of one of the row, at most.
+  EXPECT_LT(twice, once / 100);
 }
 
 TEST(LinearTest, NonFiniteRowDoesNotTouchItsNeighbours) {
