@@ -214,14 +214,12 @@ struct FloatKv {
     }
   }
 
-  HWY_INLINE void WeighNothing(int64_t, TileScores) const {}
-  HWY_INLINE void WeighValues(const Tile&, int64_t row, const TileRow& tile_row,
-                              TileScores scores) const {
-    for (int c = 0; c < kTileVectors; ++c) {
-      hn::Store(tile_row.p[c], Floats(),
-                scores.scores + row * kKeysPerTile + c * kLanes);
-    }
+  // The exponentials are the weights of the values.
+  template <bool kMasked>
+  HWY_INLINE Vector Weigh(const Tile&, KeyRange, int, Vector p) const {
+    return p;
   }
+  HWY_INLINE void FinishWeights(RowRange, TileScores) const {}
 
   // Applies the factors of the tile, then adds its values to every row.
   HWY_INLINE void AddTileValues(const Tile& tile, TileScores scores,

@@ -25,14 +25,20 @@ void QuantizeQueriesOf(const AttentionRows& rows,
                        AttentionWorkspace workspace) {
   const int64_t head_dim = rows.head_dim();
   const int64_t width = rows.width();
-  std::fill_n(workspace.q, width, 0.0f);
-  for (int64_t row = 0; row < rows.num_rows(); ++row) {
+  const int64_t num_rows = rows.num_rows();
+  for (int64_t row = 0; row < num_rows; ++row) {
     const float* src = rows.q + row / rows.num_heads * rows.q_token_stride +
                        row % rows.num_heads * head_dim;
-    for (int64_t i = 0; i < head_dim; ++i) workspace.q[i] = src[i] * rows.scale;
-    workspace.q_scales[row] =
-        RoundRowToInt16(workspace.q, width, static_cast<float>(kInt16Limit),
-                        workspace.integer_q + row * width);
+    float* dst = workspace.q + row * width;
+    for (int64_t i = 0; i < head_dim; ++i) dst[i] = src[i] * rows.scale;
+    std::fill(dst + head_dim, dst + width, 0.0f);
+  }
+  for (int64_t row = 0; row < num_rows; row += kLanes) {
+    const auto count = std::min<int64_t>(kLanes, num_rows - row);
+    RoundRowsToInt16(workspace.q + row * width, width, static_cast<int>(count),
+                     static_cast<float>(kInt16Limit),
+                     workspace.integer_q + row * width,
+                     workspace.q_scales + row);
   }
 }
 

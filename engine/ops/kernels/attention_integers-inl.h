@@ -118,31 +118,25 @@ struct IntegerKv {
     });
   }
 
-  HWY_INLINE void WeighNothing(int64_t row, TileScores scores) const {
-    std::fill_n(scores.weights + row * kKeysPerTile, kKeysPerTile, int16_t{0});
-    scores.weight_scales[row] = 0;
+  // Exponentials of vector `c` of a tile, times the scales of the values.
+  template <bool kMasked>
+  HWY_INLINE Vector Weigh(const Tile& tile, KeyRange keys, int c,
+                          Vector p) const {
+    int64_t line = c / kLineVectors;
+    // Lines that no row sees may not exist.
+    if (kMasked &&
+        (line * kLine >= keys.end || (line + 1) * kLine <= keys.begin)) {
+      line = keys.begin / kLine;
+    }
+    return hn::Mul(p, Scales(tile.values[line], c % kLineVectors));
   }
 
-  // The exponentials of a row, times the scales of the values, as integers.
-  HWY_INLINE void WeighValues(const Tile& tile, int64_t row,
-                              const TileRow& tile_row,
-                              TileScores scores) const {
-    const Floats d;
-    const bool masked = tile_row.masked();
-    Vector weights[kTileVectors];
-    for (int c = 0; c < kTileVectors; ++c) {
-      const int line = c / kLineVectors;
-      // Lines that no row sees may not exist.
-      const std::byte* values = masked && !tile_row.SeesLine(line)
-                                    ? tile.values[tile_row.keys.begin / kLine]
-                                    : tile.values[line];
-      weights[c] = hn::Mul(tile_row.p[c], Scales(values, c % kLineVectors));
-      // Scales of masked values may be anything.
-      if (masked) weights[c] = tile_row.ZeroIfMasked(c, weights[c]);
-    }
-    scores.weight_scales[row] =
-        RoundToInt16(d, weights, static_cast<float>(kWeightLimit),
-                     scores.weights + row * kKeysPerTile);
+  // The weights of up to kLanes rows as integers.
+  HWY_INLINE void FinishWeights(RowRange range, TileScores scores) const {
+    RoundRowsToInt16(scores.scores + range.begin * kKeysPerTile, kKeysPerTile,
+                     range.size(), static_cast<float>(kWeightLimit),
+                     scores.weights + range.begin * kKeysPerTile,
+                     scores.weight_scales + range.begin);
   }
 
   // out = out * factor + float(sum over keys of weight * value) * scale

@@ -66,8 +66,8 @@ HWY_INLINE void AttendStreaming(const Kv& kv, const TileRun& run,
     ScoreTile(kv, rows, run.tiles[t], scores_of(t).scores);
   }
   for (int64_t t = 0; t < run.num_tiles; ++t) {
-    ExponentiateTile(kv, rows, run.tiles[t], scores_of(t), kv.workspace.sums,
-                     state.max);
+    ExponentiateTile(kv, run.tiles[t], scores_of(t),
+                     {.max = state.max, .sums = kv.workspace.sums});
   }
   for (int64_t t = 0; t < run.num_tiles; ++t) {
     kv.AddTileValues(run.tiles[t], scores_of(t), state.out);
@@ -83,8 +83,8 @@ HWY_INLINE void AttendTileByTile(const Kv& kv, const TileRun& run,
   const TileScores scores = TileScoresAt(kv.workspace, 0);
   for (int64_t t = 0; t < run.num_tiles; ++t) {
     ScoreTile(kv, rows, run.tiles[t], scores.scores);
-    ExponentiateTile(kv, rows, run.tiles[t], scores, kv.workspace.sums,
-                     state.max);
+    ExponentiateTile(kv, run.tiles[t], scores,
+                     {.max = state.max, .sums = kv.workspace.sums});
     kv.AddTileValues(run.tiles[t], scores, state.out);
   }
 }

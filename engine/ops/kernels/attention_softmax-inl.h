@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <cfloat>
 #include <cstdint>
+#include <iterator>
 
 #include "engine/ops/kernels/activation_math-inl.h"
 #include "engine/ops/kernels/attention_tile-inl.h"
+#include "engine/ops/kernels/transposed_reduce-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,73 +40,113 @@ HWY_INLINE hn::Mask<Floats> VisibleLanes(KeyRange keys, int c) {
 
 constexpr int kTileVectors = static_cast<int>(kLinesPerTile) * kLineVectors;
 
-// A row of a tile while it is in registers.
-struct TileRow {
-  KeyRange keys;  // that the row sees
-  Vector p[kTileVectors];
-
-  bool masked() const { return keys.begin > 0 || keys.end < kKeysPerTile; }
-  bool SeesLine(int line) const {
-    return line * kLine < keys.end && (line + 1) * kLine > keys.begin;
-  }
-  HWY_INLINE Vector ZeroIfMasked(int c, Vector x) const {
-    return hn::IfThenElseZero(VisibleLanes(keys, c), x);
-  }
+// Of every row, brought up to date by each tile.
+struct SoftmaxState {
+  float* max;   // [rows]
+  float* sums;  // [rows, kSumLanes]
 };
 
-// Turns the scores of a row into exponentials relative to its new maximum, 0
-// where masked, brings its sums up to it, and returns the factor that does the
-// same for what was added up before.
-HWY_INLINE float ExponentiateRow(const float* scores, TileRow& row, float* sums,
-                                 float& row_max) {
+// The greatest of a row's scores in every lane.
+template <bool kMasked>
+HWY_INLINE Vector GreatestScores(const float* scores, KeyRange keys) {
   const Floats d;
-  const bool masked = row.masked();
-  Vector(&s)[kTileVectors] = row.p;
-  Vector tile_max = hn::Set(d, -FLT_MAX);
+  Vector most = hn::Set(d, -FLT_MAX);
   for (int c = 0; c < kTileVectors; ++c) {
-    s[c] = hn::Load(d, scores + c * kLanes);
-    if (masked) {
-      s[c] =
-          hn::IfThenElse(VisibleLanes(row.keys, c), s[c], hn::Set(d, -FLT_MAX));
+    Vector s = hn::Load(d, scores + c * kLanes);
+    if constexpr (kMasked) {
+      s = hn::IfThenElse(VisibleLanes(keys, c), s, hn::Set(d, -FLT_MAX));
     }
-    tile_max = hn::Max(tile_max, s[c]);
+    most = hn::Max(most, s);
   }
-  const float max = std::max(row_max, hn::ReduceMax(d, tile_max));
-  for (int c = 0; c < kTileVectors; ++c) {
-    s[c] = ExpNonPositive(d, hn::Sub(s[c], hn::Set(d, max)));
-    if (masked) s[c] = row.ZeroIfMasked(c, s[c]);
-  }
-  // Most maxima stay, and exp(0) is 1.
-  const float factor = max == row_max ? 1.0f : ExpOf(row_max - max);
-  row_max = max;
-  for (int v = 0; v < kLineVectors; ++v) {
-    const Vector low = hn::Add(s[v], s[v + kLineVectors]);
-    const Vector high =
-        hn::Add(s[v + 2 * kLineVectors], s[v + 3 * kLineVectors]);
-    const Vector sum = hn::Load(d, sums + v * kLanes);
-    hn::Store(hn::MulAdd(sum, hn::Set(d, factor), hn::Add(low, high)), d,
-              sums + v * kLanes);
-  }
-  return factor;
+  return most;
 }
 
-// As above, of every row that sees a key of the tile; the others keep all. `Kv`
-// keeps the exponentials as the weights of the values.
-template <class Kv>
-HWY_INLINE void ExponentiateTile(const Kv& kv, const AttentionRows& rows,
-                                 const Tile& tile, TileScores scores,
-                                 float* sums, float* max) {
-  for (int64_t row = 0; row < rows.num_rows(); ++row) {
-    TileRow tile_row = {.keys = VisibleKeys(rows, tile, row / rows.num_heads)};
-    if (tile_row.keys.empty()) {
-      scores.factors[row] = 1.0f;
-      kv.WeighNothing(row, scores);
-      continue;
+// Raises the maxima of up to kLanes rows to their scores, and finds the factors
+// that bring what was added up before up to them. Rows are taken together so
+// that they do not wait for one another's chains of dependent operations.
+template <bool kMasked>
+HWY_INLINE void RaiseMaxima(const AttentionRows& rows, const Tile& tile,
+                            RowRange range, TileScores scores, float* max) {
+  const Floats d;
+  HWY_ALIGN float most[kLanes * kLanes];
+  std::fill(most + range.size() * kLanes, std::end(most), 0.0f);
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const KeyRange keys = kMasked ? KeysOfRow(rows, tile, row) : KeyRange();
+    hn::Store(GreatestScores<kMasked>(scores.scores + row * kKeysPerTile, keys),
+              d, most + (row - range.begin) * kLanes);
+  }
+  const auto count = static_cast<size_t>(range.size());
+  const Vector old = hn::LoadN(d, max + range.begin, count);
+  const Vector raised = hn::Max(old, ReduceEach(d, most, Maximum()));
+  hn::StoreN(raised, d, max + range.begin, count);
+  // Most maxima stay, and exp(0) is 1.
+  hn::StoreN(ExpNonPositive(d, hn::Sub(old, raised)), d,
+             scores.factors + range.begin, count);
+}
+
+// Turns the scores of a row into exponentials relative to its maximum, 0 where
+// masked, adds them to its sums, and leaves what `kv` makes of them.
+template <bool kMasked, class Kv>
+HWY_INLINE void ExponentiateRow(const Kv& kv, const Tile& tile, int64_t row,
+                                TileScores scores, SoftmaxState state) {
+  const Floats d;
+  const KeyRange keys = kMasked ? KeysOfRow(kv.rows, tile, row) : KeyRange();
+  float* weights = scores.scores + row * kKeysPerTile;
+  if (kMasked && keys.empty()) {
+    std::fill_n(weights, kKeysPerTile, 0.0f);
+    return;
+  }
+  const Vector max = hn::Set(d, state.max[row]);
+  Vector p[kTileVectors];
+  for (int c = 0; c < kTileVectors; ++c) {
+    const Vector s = hn::Load(d, weights + c * kLanes);
+    p[c] = ExpNonPositive(d, hn::Sub(s, max));
+    if constexpr (kMasked) {
+      p[c] = hn::IfThenElseZero(VisibleLanes(keys, c), p[c]);
     }
-    scores.factors[row] =
-        ExponentiateRow(scores.scores + row * kKeysPerTile, tile_row,
-                        sums + row * kSumLanes, max[row]);
-    kv.WeighValues(tile, row, tile_row, scores);
+  }
+  for (int v = 0; v < kLineVectors; ++v) {
+    const Vector low = hn::Add(p[v], p[v + kLineVectors]);
+    const Vector high =
+        hn::Add(p[v + 2 * kLineVectors], p[v + 3 * kLineVectors]);
+    float* sums = state.sums + row * kSumLanes + v * kLanes;
+    hn::Store(hn::MulAdd(hn::Load(d, sums), hn::Set(d, scores.factors[row]),
+                         hn::Add(low, high)),
+              d, sums);
+  }
+  for (int c = 0; c < kTileVectors; ++c) {
+    Vector weight = kv.template Weigh<kMasked>(tile, keys, c, p[c]);
+    // What masked values bring along may be anything.
+    if constexpr (kMasked) {
+      weight = hn::IfThenElseZero(VisibleLanes(keys, c), weight);
+    }
+    hn::Store(weight, d, weights + c * kLanes);
+  }
+}
+
+template <bool kMasked, class Kv>
+HWY_INLINE void ExponentiateRows(const Kv& kv, const Tile& tile,
+                                 TileScores scores, SoftmaxState state) {
+  const int64_t num_rows = kv.rows.num_rows();
+  for (int64_t first = 0; first < num_rows; first += kLanes) {
+    const RowRange range = {first, std::min<int64_t>(first + kLanes, num_rows)};
+    RaiseMaxima<kMasked>(kv.rows, tile, range, scores, state.max);
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      ExponentiateRow<kMasked>(kv, tile, row, scores, state);
+    }
+    kv.FinishWeights(range, scores);
+  }
+}
+
+// Turns the scores of a tile into the weights of its values.
+template <class Kv>
+HWY_INLINE void ExponentiateTile(const Kv& kv, const Tile& tile,
+                                 TileScores scores, SoftmaxState state) {
+  const KeyRange common = CommonKeys(kv.rows, tile, {0, kv.rows.num_rows()});
+  if (common.begin == 0 && common.end == kKeysPerTile) {
+    ExponentiateRows<false>(kv, tile, scores, state);
+  } else {
+    ExponentiateRows<true>(kv, tile, scores, state);
   }
 }
 

@@ -57,9 +57,9 @@ HWY_INLINE bool IsStreaming(const AttentionRows& rows) {
 
 // What becomes of a tile.
 struct TileScores {
-  float* scores;         // [rows, kKeysPerTile]; later their exponentials
-  float* factors;        // [rows], of what was added up before
-  int16_t* weights;      // [rows, kKeysPerTile], of the values, if integers
+  float* scores;     // [rows, kKeysPerTile]; later the weights of the values
+  float* factors;    // [rows], of what was added up before
+  int16_t* weights;  // [rows, kKeysPerTile], of the values, if integers
   float* weight_scales;  // [rows]
 };
 
@@ -90,6 +90,11 @@ HWY_INLINE KeyRange VisibleKeys(const AttentionRows& rows, const Tile& tile,
   const int64_t last = rows.first_position + token - tile.first_key;
   return {std::max<int64_t>(0, last - rows.window + 1),
           std::min<int64_t>(kKeysPerTile, last + 1)};
+}
+
+HWY_INLINE KeyRange KeysOfRow(const AttentionRows& rows, const Tile& tile,
+                              int64_t row) {
+  return VisibleKeys(rows, tile, row / rows.num_heads);
 }
 
 // The keys that all rows of the range see.

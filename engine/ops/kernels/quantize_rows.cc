@@ -81,11 +81,6 @@ struct Batch {
   QuantizedGroup* dst[kLanes];
 };
 
-struct Maximum {
-  HWY_INLINE HWY_ATTR IntVector operator()(IntVector a, IntVector b) const {
-    return hn::Max(a, b);
-  }
-};
 struct Sum {
   HWY_INLINE HWY_ATTR IntVector operator()(IntVector a, IntVector b) const {
     return hn::Add(a, b);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "engine/ops/kernels/unroll-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -57,6 +58,29 @@ HWY_INLINE hn::Vec<D> ReduceAcrossBlocks(D d, const hn::Vec<D> (&v)[kBlocks],
     }
   }
 }
+
+// What `op`, which does not mind an order, makes of each of as many vectors as
+// a vector has lanes, one after the other from `rows` on.
+template <class D, class Op>
+HWY_INLINE hn::Vec<D> ReduceEach(D d, const hn::TFromD<D>* rows, const Op& op) {
+  constexpr int kWidth = static_cast<int>(hn::MaxLanes(D()));
+  hn::Vec<D> quads[kWidth / 4];
+  Unroll<kWidth / 4>([&](auto q) HEADRACE_INLINE_LAMBDA {
+    hn::Vec<D> v[4];
+    Unroll<4>([&](auto i) HEADRACE_INLINE_LAMBDA {
+      v[i] = hn::Load(d, rows + (4 * q + i) * kWidth);
+    });
+    quads[q] = ReduceBlocks(d, v, op);
+  });
+  return ReduceAcrossBlocks(d, quads, op);
+}
+
+struct Maximum {
+  template <class V>
+  HWY_INLINE HWY_ATTR V operator()(V a, V b) const {
+    return hn::Max(a, b);
+  }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace headrace::kernels
