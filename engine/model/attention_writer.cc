@@ -12,7 +12,6 @@
 #include "engine/ops/attention.h"
 #include "engine/ops/attention_scores.h"
 #include "engine/ops/kv_rows.h"
-#include "engine/ops/rms_norm.h"
 #include "engine/ops/rotary.h"
 
 namespace headrace {
@@ -73,7 +72,8 @@ AttentionWriter::AttentionWriter(const ModelConfig& config, int32_t layer,
                                  LinearWeights qkv_proj, LinearWeights o_proj)
     : config_(config),
       layer_(layer),
-      norm_(description.norm),
+      norm_(layer, description.norm, HookPoint::kAttnNormScale,
+            HookPoint::kAttnNormOut),
       position_(description.position),
       qkv_proj_(std::move(qkv_proj)),
       o_proj_(std::move(o_proj)) {}
@@ -95,20 +95,9 @@ absl::StatusOr<std::unique_ptr<AttentionWriter>> AttentionWriter::Create(
 }
 
 void AttentionWriter::StoreKv(StepContext& step, const ResidualBus& bus) const {
-  const int64_t num_rows = bus.num_rows();
-  StepBuffers& buffers = step.buffers;
-  RmsNorm(step.ops.team(),
-          {.src = bus.rows(),
-           .num_rows = num_rows,
-           .weight = norm_.weight,
-           .eps = norm_.eps},
-          buffers.normed.data(), buffers.scale.data());
-  step.Tap(HookPoint::kAttnNormScale, layer_, buffers.scale.data(), 1);
-  step.Tap(HookPoint::kAttnNormOut, layer_, buffers.normed.data(),
-           bus.hidden_size());
-  float* qkv = buffers.qkv.data();  // [num_rows, q | k | v]
-  Linear(step.ops, qkv_proj_, buffers.normed.data(), num_rows, qkv,
-         qkv_width());
+  float* qkv = step.buffers.qkv.data();  // [num_rows, q | k | v]
+  norm_.Apply(step, bus, qkv_proj_)
+      .Multiply(step.ops, qkv_proj_, qkv, qkv_width());
   TapHeads(step, HookPoint::kQ, qkv, config_.num_attention_heads);
   TapHeads(step, HookPoint::kK, qkv + q_width(), config_.num_key_value_heads);
   step.Tap(HookPoint::kV, layer_, qkv + q_width() + kv_width(), kv_width(),

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/decoder_description.h"
+#include "engine/model/sublayer_norm.h"
 #include "engine/model/writer.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/linear.h"
@@ -57,7 +58,7 @@ class AttentionWriter final : public Writer {
 
   ModelConfig config_;
   int32_t layer_;
-  NormDescription norm_;
+  SublayerNorm norm_;
   HeadPosition position_;
   LinearWeights qkv_proj_;
   LinearWeights o_proj_;

@@ -6,7 +6,6 @@
 #include "engine/base/status_macros.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/gated_linear.h"
-#include "engine/ops/rms_norm.h"
 
 namespace headrace {
 
@@ -14,7 +13,8 @@ MlpWriter::MlpWriter(int32_t layer, const MlpDescription& description,
                      LinearWeights gate_up_proj, LinearWeights down_proj)
     : layer_(layer),
       intermediate_size_(gate_up_proj.out_features() / 2),
-      norm_(description.norm),
+      norm_(layer, description.norm, HookPoint::kMlpNormScale,
+            HookPoint::kMlpNormOut),
       activation_(description.activation),
       gate_up_proj_(std::move(gate_up_proj)),
       down_proj_(std::move(down_proj)),
@@ -40,30 +40,20 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
                         float* write) const {
   const int64_t num_rows = bus.num_rows();
   StepBuffers& buffers = step.buffers;
-  RmsNorm(step.ops.team(),
-          {.src = bus.rows(),
-           .num_rows = num_rows,
-           .weight = norm_.weight,
-           .eps = norm_.eps},
-          buffers.normed.data(), buffers.scale.data());
-  step.Tap(HookPoint::kMlpNormScale, layer_, buffers.scale.data(), 1);
-  step.Tap(HookPoint::kMlpNormOut, layer_, buffers.normed.data(),
-           bus.hidden_size());
-
+  const NormedRows normed = norm_.Apply(step, bus, gate_up_proj_);
   const bool watched = step.Wanted(HookPoint::kMlpGate, layer_) ||
                        step.Wanted(HookPoint::kMlpUp, layer_) ||
                        step.Wanted(HookPoint::kMlpAct, layer_);
   if (can_fuse_ && num_rows >= kGatedLinearRows && !watched) {
-    GatedLinear(step.ops, gate_up_proj_, activation_, buffers.normed.data(),
-                num_rows, buffers.quantized_act);
+    GatedLinear(step.ops, gate_up_proj_, activation_, *normed.quantized,
+                buffers.quantized_act);
     Linear(step.ops, down_proj_, buffers.quantized_act, write,
            bus.hidden_size());
     return;
   }
   // [num_rows, 2 * intermediate_size]: gate, then up.
   float* gate_up = buffers.gate_up.data();
-  Linear(step.ops, gate_up_proj_, buffers.normed.data(), num_rows, gate_up,
-         2 * intermediate_size_);
+  normed.Multiply(step.ops, gate_up_proj_, gate_up, 2 * intermediate_size_);
   step.Tap(HookPoint::kMlpGate, layer_, gate_up, intermediate_size_,
            2 * intermediate_size_);
   step.Tap(HookPoint::kMlpUp, layer_, gate_up + intermediate_size_,

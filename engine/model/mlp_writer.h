@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/decoder_description.h"
+#include "engine/model/sublayer_norm.h"
 #include "engine/model/writer.h"
 #include "engine/ops/linear.h"
 #include "engine/tensor/numerics.h"
@@ -36,7 +37,7 @@ class MlpWriter final : public Writer {
 
   int32_t layer_;
   int64_t intermediate_size_;
-  NormDescription norm_;
+  SublayerNorm norm_;
   Activation activation_;
   LinearWeights gate_up_proj_;
   LinearWeights down_proj_;

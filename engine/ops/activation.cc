@@ -20,12 +20,13 @@ ActivateRow ActivateRowOf(Activation activation) {
 void Activate(ThreadTeam& team, Activation activation,
               const ActivationInputs& inputs, float* dst) {
   const ActivateRow function = ActivateRowOf(activation);
-  ForEachRow(team, inputs.num_rows, inputs.width, [&](int64_t row) {
-    const int64_t offset = row * inputs.row_stride;
-    function(inputs.gate + offset,
-             inputs.up == nullptr ? nullptr : inputs.up + offset, inputs.width,
-             dst + row * inputs.width);
-  });
+  ForEachRow(team, inputs.num_rows, inputs.width,
+             [&](int64_t row, int /*thread_index*/) {
+               const int64_t offset = row * inputs.row_stride;
+               function(inputs.gate + offset,
+                        inputs.up == nullptr ? nullptr : inputs.up + offset,
+                        inputs.width, dst + row * inputs.width);
+             });
 }
 
 }  // namespace headrace

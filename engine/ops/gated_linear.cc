@@ -38,17 +38,16 @@ bool TakesGatedLinear(const LinearWeights& gate_up) {
 }
 
 void GatedLinear(OpsContext& context, const LinearWeights& gate_up,
-                 Activation activation, const float* src, int64_t num_rows,
+                 Activation activation, const QuantizedRows& src,
                  QuantizedRows& dst) {
-  QuantizedRows& rows = context.quantized_rows();
-  rows.Quantize(context.team(), src, num_rows, gate_up.in_features());
+  const int64_t num_rows = src.num_rows();
   const int64_t width = gate_up.out_features() / 2;
   kernels::QuantizedGroup* groups = dst.Begin(num_rows, width);
   const ActivateRow activate = ActivateRowOf(activation);
   const auto multiply = [&](const PanelTask& task, int64_t column, float* tile,
                             std::byte* unpacked) {
     kernels::MultiplyPanelFast({.panel = gate_up.panel_at(column),
-                                .src = rows.row(task.first_row),
+                                .src = src.row(task.first_row),
                                 .num_rows = task.num_rows,
                                 .sums = tile,
                                 .dst = tile,

@@ -24,10 +24,10 @@ inline constexpr int64_t kGatedLinearRows = 16;
 // as Linear(), Activate() and Quantize() one after the other, of which only the
 // last result is kept.
 //
-//   src: [num_rows, in_features]   f32
+//   src: [num_rows, in_features]
 //   dst: gets num_rows of out_features / 2 values, without their source
 void GatedLinear(OpsContext& context, const LinearWeights& gate_up,
-                 Activation activation, const float* src, int64_t num_rows,
+                 Activation activation, const QuantizedRows& src,
                  QuantizedRows& dst);
 
 }  // namespace headrace

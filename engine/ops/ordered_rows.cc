@@ -16,7 +16,7 @@ const float* OrderedRows::Order(ThreadTeam& team, const float* src,
                                 std::span<const int32_t> order) {
   const auto width = static_cast<int64_t>(order.size());
   Reserve(num_rows, width);
-  ForEachRow(team, num_rows, width, [&](int64_t row) {
+  ForEachRow(team, num_rows, width, [&](int64_t row, int /*thread_index*/) {
     const float* from = src + row * width;
     float* to = rows_.data() + row * width;
     for (size_t i = 0; i < order.size(); ++i) to[i] = from[order[i]];

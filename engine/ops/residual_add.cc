@@ -17,10 +17,11 @@ void AddRun(float* __restrict bus, const float* __restrict write, int64_t n) {
 }  // namespace
 
 void AddToBus(ThreadTeam& team, float* bus, const float* write, int64_t n) {
-  ForEachRow(team, (n + kRun - 1) / kRun, kRun, [&](int64_t run) {
-    const int64_t first = run * kRun;
-    AddRun(bus + first, write + first, std::min(kRun, n - first));
-  });
+  ForEachRow(team, (n + kRun - 1) / kRun, kRun,
+             [&](int64_t run, int /*thread_index*/) {
+               const int64_t first = run * kRun;
+               AddRun(bus + first, write + first, std::min(kRun, n - first));
+             });
 }
 
 void ScaleWrite(float* write, float scale, int64_t n) {

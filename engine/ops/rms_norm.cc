@@ -5,17 +5,22 @@
 
 namespace headrace {
 
+float RmsNormRow(const RmsNormInputs& inputs, int64_t row, float* dst) {
+  const auto first = row * static_cast<int64_t>(inputs.weight.size());
+  const float* src = inputs.src + first;
+  const float* statistics =
+      inputs.statistics == nullptr ? src : inputs.statistics + first;
+  return kernels::RmsNormRow(src, statistics, inputs.weight, inputs.eps, dst);
+}
+
 void RmsNorm(ThreadTeam& team, const RmsNormInputs& inputs, float* dst,
              float* scale) {
   const int64_t width = static_cast<int64_t>(inputs.weight.size());
-  ForEachRow(team, inputs.num_rows, width, [&](int64_t row) {
-    const float* src = inputs.src + row * width;
-    const float* statistics =
-        inputs.statistics == nullptr ? src : inputs.statistics + row * width;
-    const float divisor = kernels::RmsNormRow(src, statistics, inputs.weight,
-                                              inputs.eps, dst + row * width);
-    if (scale != nullptr) scale[row] = divisor;
-  });
+  ForEachRow(team, inputs.num_rows, width,
+             [&](int64_t row, int /*thread_index*/) {
+               const float divisor = RmsNormRow(inputs, row, dst + row * width);
+               if (scale != nullptr) scale[row] = divisor;
+             });
 }
 
 }  // namespace headrace

@@ -11,7 +11,7 @@ void ApplyRotary(ThreadTeam& team, const RotaryInputs& inputs) {
                           ? kernels::RotateHalfSplit
                           : kernels::RotateInterleaved;
   ForEachRow(team, inputs.num_rows, inputs.num_heads * inputs.rotary_dim,
-             [&](int64_t row) {
+             [&](int64_t row, int /*thread_index*/) {
                float* heads = inputs.heads + row * inputs.row_stride;
                for (int64_t head = 0; head < inputs.num_heads; ++head) {
                  rotate(heads + head * inputs.head_dim,

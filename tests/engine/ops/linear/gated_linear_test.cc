@@ -89,8 +89,10 @@ TEST_F(GatedLinearTest, EqualsItsPartsInEveryBit) {
            {Activation::kSilu, Activation::kGeluTanh}) {
         QuantizedRows expected;
         Separately(gate_up, activation, src, num_rows, expected);
+        QuantizedRows rows;
+        rows.Quantize(context_->team(), src.data(), num_rows, kIn);
         QuantizedRows got;
-        GatedLinear(*context_, gate_up, activation, src.data(), num_rows, got);
+        GatedLinear(*context_, gate_up, activation, rows, got);
         ASSERT_EQ(got.num_rows(), num_rows);
         ASSERT_EQ(got.width(), kWidth);
         EXPECT_EQ(

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "engine/ops/kernels/quantize_rows.h"
+#include "engine/ops/normed_rows.h"
 #include "engine/ops/ops_context.h"
+#include "engine/ops/rms_norm.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ops/linear/linear_reference.h"
@@ -87,6 +89,36 @@ TEST(QuantizedRowsTest, RowsApartEqualRowsInOnePiece) {
               0)
         << row;
     EXPECT_EQ(got[row * kStride + kGroups].scale, 0.0f) << row;  // untouched
+  }
+}
+
+TEST(QuantizedRowsTest, NormedRowsEqualNormThenQuantize) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  constexpr int64_t kWidth = 96;
+  std::vector<float> weight(kWidth);
+  for (float& value : weight) value = normal(random);
+  auto context = OpsContext::Create(2);
+  ASSERT_TRUE(context.ok()) << context.status();
+  for (const int64_t num_rows : {1, 3, 700}) {  // 700: several tasks
+    std::vector<float> src(static_cast<size_t>(num_rows * kWidth));
+    for (float& value : src) value = normal(random);
+    const RmsNormInputs inputs = {
+        .src = src.data(), .num_rows = num_rows, .weight = weight, .eps = 1e-5};
+    std::vector<float> normed(src.size());
+    RmsNorm((*context)->team(), inputs, normed.data(), nullptr);
+    QuantizedRows expected;
+    expected.Quantize((*context)->team(), normed.data(), num_rows, kWidth);
+
+    QuantizedRows got;
+    RmsNormQuantize(**context, inputs, got);
+
+    ASSERT_EQ(got.num_rows(), num_rows);
+    EXPECT_EQ(std::memcmp(got.groups(), expected.groups(),
+                          static_cast<size_t>(num_rows * kWidth / 32) *
+                              sizeof(kernels::QuantizedGroup)),
+              0)
+        << num_rows;
   }
 }
 
