@@ -8,6 +8,21 @@
 
 namespace headrace {
 
+bool RowCheck::Reads(HookPoint hook) {
+  switch (hook) {
+    case HookPoint::kEmbed:
+    case HookPoint::kPositionWrite:
+    case HookPoint::kResidPre:
+    case HookPoint::kAttnOut:
+    case HookPoint::kResidMid:
+    case HookPoint::kMlpOut:
+    case HookPoint::kResidPost:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void RowCheck::OnRow(HookPoint hook, int32_t layer, std::span<const float> row,
                      int32_t last_layer, CaptureChecks& checks) {
   switch (hook) {

@@ -16,6 +16,9 @@ namespace headrace {
 // then per layer resid_pre, each writer's write, the bus after it.
 class RowCheck {
  public:
+  // The hooks on the bus, without which OnRow() cannot follow it.
+  static bool Reads(HookPoint hook);
+
   void OnRow(HookPoint hook, int32_t layer, std::span<const float> row,
              int32_t last_layer, CaptureChecks& checks);
   // The row that OnRow saw last was changed into this: one more write.

@@ -74,6 +74,7 @@ std::vector<int32_t> StepRecorder::RowsWanting(
 bool StepRecorder::Wants(HookPoint hook, int32_t layer) const {
   return std::any_of(slices_.begin(), slices_.end(), [&](const Slice& slice) {
     return slice.Reads(hook, layer) ||
+           (slice.slice.plan->checks && RowCheck::Reads(hook)) ||
            std::any_of(slice.slice.interventions.begin(),
                        slice.slice.interventions.end(),
                        [&](const Intervention& intervention) {

@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<AttentionWriter>> AttentionWriter::Create(
 void AttentionWriter::StoreKv(StepContext& step, const ResidualBus& bus) const {
   float* qkv = step.buffers.qkv.data();  // [num_rows, q | k | v]
   norm_.Apply(step, bus, qkv_proj_)
-      .Multiply(step.ops, qkv_proj_, qkv, qkv_width());
+      .Multiply(step.ops, qkv_proj_, {.rows = qkv, .stride = qkv_width()});
   TapHeads(step, HookPoint::kQ, qkv, config_.num_attention_heads);
   TapHeads(step, HookPoint::kK, qkv + q_width(), config_.num_key_value_heads);
   step.Tap(HookPoint::kV, layer_, qkv + q_width() + kv_width(), kv_width(),
@@ -112,7 +112,7 @@ void AttentionWriter::StoreKv(StepContext& step, const ResidualBus& bus) const {
 }
 
 void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
-                              float* write) const {
+                              LinearOutput write) const {
   StoreKv(step, bus);
   StepBuffers& buffers = step.buffers;
   const std::vector<AttentionSequence> sequences = Sequences(step.rows);
@@ -125,8 +125,7 @@ void AttentionWriter::Compute(StepContext& step, const ResidualBus& bus,
   Attention(step.ops.team(), inputs, step.attention, buffers.z.data(),
             q_width());
   step.Tap(HookPoint::kZ, layer_, buffers.z.data(), q_width());
-  Linear(step.ops, o_proj_, buffers.z.data(), bus.num_rows(), write,
-         bus.hidden_size());
+  Linear(step.ops, o_proj_, buffers.z.data(), bus.num_rows(), write);
 }
 
 void AttentionWriter::TapHeads(StepContext& step, HookPoint hook, float* data,

@@ -30,7 +30,7 @@ class AttentionWriter final : public Writer {
   HookPoint after_hook() const override { return HookPoint::kResidMid; }
   void StoreKv(StepContext& step, const ResidualBus& bus) const override;
   void Compute(StepContext& step, const ResidualBus& bus,
-               float* write) const override;
+               LinearOutput write) const override;
 
  private:
   AttentionWriter(const ModelConfig& config, int32_t layer,

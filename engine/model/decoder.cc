@@ -240,7 +240,7 @@ void Decoder::Unembed(std::span<const std::span<const float>> rows,
     const size_t num_rows = std::min(kLogitsTile, rows.size() - i);
     NormTile(rows.subspan(i, num_rows), statistics.subspan(i, num_rows));
     Linear(ops_, lm_head_, normed_tile_.data(), static_cast<int64_t>(num_rows),
-           logits_tile_.data(), config_.vocab_size);
+           {.rows = logits_tile_.data(), .stride = config_.vocab_size});
     take(i,
          {logits_tile_.data(),
           Elements(static_cast<int64_t>(num_rows), config_.vocab_size)},

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
 }
 
 void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
-                        float* write) const {
+                        LinearOutput write) const {
   const int64_t num_rows = bus.num_rows();
   StepBuffers& buffers = step.buffers;
   const NormedRows normed = norm_.Apply(step, bus, gate_up_proj_);
@@ -47,13 +47,13 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
   if (can_fuse_ && num_rows >= kGatedLinearRows && !watched) {
     GatedLinear(step.ops, gate_up_proj_, activation_, *normed.quantized,
                 buffers.quantized_act);
-    Linear(step.ops, down_proj_, buffers.quantized_act, write,
-           bus.hidden_size());
+    Linear(step.ops, down_proj_, buffers.quantized_act, write);
     return;
   }
   // [num_rows, 2 * intermediate_size]: gate, then up.
   float* gate_up = buffers.gate_up.data();
-  normed.Multiply(step.ops, gate_up_proj_, gate_up, 2 * intermediate_size_);
+  normed.Multiply(step.ops, gate_up_proj_,
+                  {.rows = gate_up, .stride = 2 * intermediate_size_});
   step.Tap(HookPoint::kMlpGate, layer_, gate_up, intermediate_size_,
            2 * intermediate_size_);
   step.Tap(HookPoint::kMlpUp, layer_, gate_up + intermediate_size_,
@@ -66,8 +66,7 @@ void MlpWriter::Compute(StepContext& step, const ResidualBus& bus,
             .row_stride = 2 * intermediate_size_},
            buffers.act.data());
   step.Tap(HookPoint::kMlpAct, layer_, buffers.act.data(), intermediate_size_);
-  Linear(step.ops, down_proj_, buffers.act.data(), num_rows, write,
-         bus.hidden_size());
+  Linear(step.ops, down_proj_, buffers.act.data(), num_rows, write);
 }
 
 }  // namespace headrace

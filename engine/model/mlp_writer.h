@@ -29,7 +29,7 @@ class MlpWriter final : public Writer {
   void StoreKv(StepContext& /*step*/,
                const ResidualBus& /*bus*/) const override {}
   void Compute(StepContext& step, const ResidualBus& bus,
-               float* write) const override;
+               LinearOutput write) const override;
 
  private:
   MlpWriter(int32_t layer, const MlpDescription& description,

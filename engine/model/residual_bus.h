@@ -8,6 +8,7 @@
 
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/ops/linear.h"
 
 namespace headrace {
 
@@ -38,6 +39,10 @@ class ResidualBus {
   // rows += write, one rounding per element and nothing fused into it, so that
   // before + write == after holds exactly in float32.
   void Add(ThreadTeam& team, const float* write);
+  // The same for products that are added as they come about.
+  LinearOutput Adder() {
+    return {.rows = rows_.data(), .stride = hidden_size_, .add = true};
+  }
 
  private:
   int64_t hidden_size_;

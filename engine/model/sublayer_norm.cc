@@ -6,11 +6,11 @@
 namespace headrace {
 
 void NormedRows::Multiply(OpsContext& ops, const LinearWeights& weights,
-                          float* dst, int64_t ld_dst) const {
+                          LinearOutput dst) const {
   if (quantized != nullptr) {
-    Linear(ops, weights, *quantized, dst, ld_dst);
+    Linear(ops, weights, *quantized, dst);
   } else {
-    Linear(ops, weights, rows, num_rows, dst, ld_dst);
+    Linear(ops, weights, rows, num_rows, dst);
   }
 }
 

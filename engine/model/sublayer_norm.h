@@ -21,8 +21,8 @@ struct NormedRows {
   const QuantizedRows* quantized = nullptr;  // null if products take floats
 
   // As Linear().
-  void Multiply(OpsContext& ops, const LinearWeights& weights, float* dst,
-                int64_t ld_dst) const;
+  void Multiply(OpsContext& ops, const LinearWeights& weights,
+                LinearOutput dst) const;
 };
 
 class SublayerNorm {

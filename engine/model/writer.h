@@ -8,6 +8,7 @@
 #include "engine/model/hook_point.h"
 #include "engine/model/residual_bus.h"
 #include "engine/model/step_context.h"
+#include "engine/ops/linear.h"
 
 namespace headrace {
 
@@ -26,11 +27,10 @@ class Writer {
   // The first part of Compute(): stores what later rows read of these rows.
   virtual void StoreKv(StepContext& step, const ResidualBus& bus) const = 0;
 
-  // What this sublayer adds to the bus.
-  //
-  //   write: [num_rows, hidden_size]
+  // What this sublayer adds to the bus, [num_rows, hidden_size], which may go
+  // right there: the bus has been read when the last product begins.
   virtual void Compute(StepContext& step, const ResidualBus& bus,
-                       float* write) const = 0;
+                       LinearOutput write) const = 0;
 };
 
 }  // namespace headrace

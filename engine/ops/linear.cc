@@ -1,7 +1,6 @@
 #include "engine/ops/linear.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -46,7 +45,7 @@ struct Scratch {
 // The products of one run of panels.
 class RunOfPanels {
  public:
-  // `quantized` is null in the exact mode. dst and ld_dst as in Linear().
+  // `quantized` is null in the exact mode. dst as in Linear().
   RunOfPanels(OpsContext& context, const PackedPanels& panels,
               const QuantizedRows* quantized, const float* src,
               int64_t num_rows)
@@ -56,21 +55,20 @@ class RunOfPanels {
         src_(src),
         num_rows_(num_rows) {}
 
-  void Multiply(float* dst, int64_t ld_dst) const {
+  void Multiply(LinearOutput dst) const {
     ForEachPanel(context_, panels_.num_panels(), num_rows_, kTaskRows / terms(),
                  [&](const PanelTask& task) {
                    const Scratch scratch(context_.scratch(task.thread_index));
-                   MultiplyPanelRows(task, scratch,
-                                     dst + task.first_row * ld_dst, ld_dst);
+                   MultiplyPanelRows(task, scratch, dst);
                  });
   }
 
  private:
   // dst = the task's rows times its panel, in the panel's columns.
   void MultiplyPanelRows(const PanelTask& task, const Scratch& scratch,
-                         float* dst, int64_t ld_dst) const {
+                         LinearOutput dst) const {
     if (quantized_ != nullptr) {
-      MultiplyQuantized(task, scratch, dst, ld_dst);
+      MultiplyQuantized(task, scratch, dst);
       return;
     }
     const Panel panel = panels_.panel(task.panel);
@@ -81,7 +79,7 @@ class RunOfPanels {
     } else {
       MultiplyExpanded(panel, src, task.num_rows, scratch);
     }
-    CopyOut(task, scratch.tile, dst, ld_dst);
+    PutOut(task, scratch.tile, dst);
   }
 
   int64_t terms() const {
@@ -89,7 +87,7 @@ class RunOfPanels {
   }
 
   void MultiplyQuantized(const PanelTask& task, const Scratch& scratch,
-                         float* dst, int64_t ld_dst) const {
+                         LinearOutput dst) const {
     const Panel panel = panels_.panel(task.panel);
     const int64_t column = task.panel * kPanelColumns;
     // Terms to be added and a last panel with padded columns go through the
@@ -100,11 +98,12 @@ class RunOfPanels {
          .src = quantized_->row(task.first_row),
          .num_rows = task.num_rows * terms(),
          .sums = scratch.tile,
-         .dst = direct ? dst + panels_.first_column + column : scratch.tile,
-         .ld_dst = direct ? ld_dst : kPanelColumns,
+         .dst = direct ? OutputRow(task, 0, dst) : scratch.tile,
+         .ld_dst = direct ? dst.stride : kPanelColumns,
+         .add = direct && dst.add,
          .scratch = scratch.unpacked});
     if (terms() == 2) AddTerms(scratch.tile, task.num_rows);
-    if (!direct) CopyOut(task, scratch.tile, dst, ld_dst);
+    if (!direct) PutOut(task, scratch.tile, dst);
   }
 
   // Row i of the tile = row 2 i + row 2 i + 1.
@@ -140,14 +139,24 @@ class RunOfPanels {
     }
   }
 
-  void CopyOut(const PanelTask& task, const float* tile, float* dst,
-               int64_t ld_dst) const {
-    const int64_t first = task.panel * kPanelColumns;
-    const auto columns =
-        static_cast<size_t>(std::min(kPanelColumns, panels_.out - first));
+  // Row `row` of the task in the panel's columns.
+  float* OutputRow(const PanelTask& task, int64_t row, LinearOutput dst) const {
+    return dst.rows + (task.first_row + row) * dst.stride +
+           panels_.first_column + task.panel * kPanelColumns;
+  }
+
+  void PutOut(const PanelTask& task, const float* tile,
+              LinearOutput dst) const {
+    const int64_t columns =
+        std::min(kPanelColumns, panels_.out - task.panel * kPanelColumns);
     for (int64_t row = 0; row < task.num_rows; ++row) {
-      std::memcpy(dst + row * ld_dst + panels_.first_column + first,
-                  tile + row * kPanelColumns, columns * sizeof(float));
+      const float* src = tile + row * kPanelColumns;
+      float* to = OutputRow(task, row, dst);
+      if (dst.add) {
+        for (int64_t i = 0; i < columns; ++i) to[i] += src[i];
+      } else {
+        std::copy_n(src, columns, to);
+      }
     }
   }
 
@@ -186,12 +195,12 @@ SourceRows QuantizeIfTaken(OpsContext& context, const LinearWeights& weights,
 
 void MultiplyRuns(OpsContext& context, const LinearWeights& weights,
                   std::span<const PackedPanels> runs, const SourceRows& rows,
-                  float* dst, int64_t ld_dst) {
+                  LinearOutput dst) {
   for (const PackedPanels& panels : runs) {
     const QuantizedRows* quantized =
         TakesQuantizedRows(weights, panels) ? rows.quantized : nullptr;
     RunOfPanels(context, panels, quantized, rows.src, rows.num_rows)
-        .Multiply(dst, ld_dst);
+        .Multiply(dst);
   }
 }
 
@@ -237,7 +246,7 @@ int64_t LinearWeights::packed_bytes() const {
 }
 
 void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
-            int64_t num_rows, float* dst, int64_t ld_dst) {
+            int64_t num_rows, LinearOutput dst) {
   if (num_rows == 0) return;
   std::span<const PackedPanels> rest = weights.panels();
   while (!rest.empty()) {
@@ -252,21 +261,20 @@ void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
     MultiplyRuns(context, weights, rest.first(count),
                  QuantizeIfTaken(context, weights, rest.first(count),
                                  {.src = rows, .num_rows = num_rows}),
-                 dst, ld_dst);
+                 dst);
     rest = rest.subspan(count);
   }
 }
 
 void Linear(OpsContext& context, const LinearWeights& weights,
-            const QuantizedRows& src, float* dst, int64_t ld_dst) {
+            const QuantizedRows& src, LinearOutput dst) {
   CHECK_EQ(src.width(), weights.in_features());
   for (const PackedPanels& panels : weights.panels()) {
     CHECK(panels.order.empty());
   }
   MultiplyRuns(
       context, weights, weights.panels(),
-      {.src = src.src(), .num_rows = src.num_rows(), .quantized = &src}, dst,
-      ld_dst);
+      {.src = src.src(), .num_rows = src.num_rows(), .quantized = &src}, dst);
 }
 
 }  // namespace headrace

@@ -57,21 +57,28 @@ class LinearWeights {
   std::vector<PackedPanels> panels_;
 };
 
+// Where the products of rows go.
+struct LinearOutput {
+  float* rows = nullptr;  // [num_rows, stride], of which out_features each
+  int64_t stride = 0;     // >= out_features
+  // Adds the products, rounded, to what is there, as AddToBus() would add the
+  // rows that are stored otherwise.
+  bool add = false;
+};
+
 // dst = src · Wᵀ, on the context's team.
 //
 //   src: [num_rows, in_features]   f32
-//   dst: [num_rows, ld_dst]        f32; the first out_features of each row are
-//                                  written. ld_dst >= out_features
 //
 // A row's bits do not depend on num_rows, on the rows beside it or on threads.
 // In the fast mode, the rows are quantised first.
 void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
-            int64_t num_rows, float* dst, int64_t ld_dst);
+            int64_t num_rows, LinearOutput dst);
 
 // The same with rows that are quantised already, for several products of the
 // same rows. `src.width()` is in_features. No part has an order of its own.
 void Linear(OpsContext& context, const LinearWeights& weights,
-            const QuantizedRows& src, float* dst, int64_t ld_dst);
+            const QuantizedRows& src, LinearOutput dst);
 
 }  // namespace headrace
 

@@ -173,6 +173,7 @@ struct FastTile {
   const float* sums = nullptr;  // [rows, 64], what to start from; null: 0
   float* dst = nullptr;         // [rows, ld_dst]
   int64_t ld_dst = 0;
+  bool add = false;  // to dst
   // This tile's share of the weights that come next: fetched meanwhile.
   const std::byte* next = nullptr;
   const std::byte* next_end = nullptr;
@@ -282,8 +283,9 @@ void MultiplyTile(const FastTile& tile) {
     }
     Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
       Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-        hn::StoreU(sums[r][v], d,
-                   tile.dst + r * tile.ld_dst + column + v * kLanes);
+        float* to = tile.dst + r * tile.ld_dst + column + v * kLanes;
+        if (tile.add) sums[r][v] = hn::Add(hn::LoadU(d, to), sums[r][v]);
+        hn::StoreU(sums[r][v], d, to);
       });
     });
   }
@@ -340,6 +342,7 @@ void MultiplyPanelAs(const FastProduct& product) {
     const bool last = g + chunk >= num_groups;
     tile.dst = last ? product.dst : product.sums;
     tile.ld_dst = last ? product.ld_dst : kPanelColumns;
+    tile.add = last && product.add;
     tile.weights = product.panel.data + BlockOffset(kFormat, g);
     tile.next = tile.weights + BlockOffset(kFormat, tile.num_groups);
     tile.next_end = tile.next + BlockOffset(kFormat, chunk);

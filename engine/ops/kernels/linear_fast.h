@@ -21,6 +21,7 @@ struct FastProduct {
   float* sums = nullptr;  // [num_rows, 64], for what is not finished
   float* dst = nullptr;   // [num_rows, ld_dst], 64 columns are written
   int64_t ld_dst = 0;
+  bool add = false;              // to dst, rounded once more
   std::byte* scratch = nullptr;  // kFastScratchBytes
 };
 void MultiplyPanelFast(const FastProduct& product);

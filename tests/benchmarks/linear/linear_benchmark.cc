@@ -111,8 +111,8 @@ void BM_Linear(benchmark::State& state, const LinearCase& c) {
     double seconds = 0;
     int64_t calls = 0;
     do {
-      Linear(*machine.context, copies[next], src.data(), c.rows, dst.data(),
-             c.out);
+      Linear(*machine.context, copies[next], src.data(), c.rows,
+             {.rows = dst.data(), .stride = c.out});
       next = (next + 1) % copies.size();
       ++calls;
       seconds = Seconds(team) - start;

@@ -54,8 +54,8 @@ class GatedLinearTest : public ::testing::Test {
                   QuantizedRows& dst) {
     const int64_t width = gate_up.out_features() / 2;
     std::vector<float> products(static_cast<size_t>(num_rows * width * 2));
-    Linear(*context_, gate_up, src.data(), num_rows, products.data(),
-           2 * width);
+    Linear(*context_, gate_up, src.data(), num_rows,
+           {.rows = products.data(), .stride = 2 * width});
     act_.resize(static_cast<size_t>(num_rows * width));
     Activate(context_->team(), activation,
              {.gate = products.data(),

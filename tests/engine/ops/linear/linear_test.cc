@@ -155,7 +155,8 @@ TEST_P(LinearBitsTest, EqualScalarTwinForAllRowCountsAndThreads) {
       std::vector<float> dst(static_cast<size_t>(num_rows * (shape.out + 3)),
                              kUntouched);
 
-      Linear(context, packed, src.data(), num_rows, dst.data(), shape.out + 3);
+      Linear(context, packed, src.data(), num_rows,
+             {.rows = dst.data(), .stride = shape.out + 3});
 
       EXPECT_TRUE(RowsEqual(*pool, num_rows, dst))
           << num_threads << " threads, " << context.isa();
@@ -210,7 +211,8 @@ TEST(LinearTest, StacksPartsOfDifferentTypes) {
   const std::vector<float> src = RandomFloats(20 * 96, random);
   std::vector<float> dst(20 * 238);
 
-  Linear(context, *weights, src.data(), 20, dst.data(), 238);
+  Linear(context, *weights, src.data(), 20,
+         {.rows = dst.data(), .stride = 238});
 
   for (size_t r = 0; r < 20; ++r) {
     std::vector<float> expected;
@@ -304,7 +306,7 @@ TEST(LinearTest, RowsTakeTheOrderOfEachPart) {
       std::vector<float> dst(num_rows * out);
 
       Linear(ContextOf(2), *weights, src.data(), static_cast<int64_t>(num_rows),
-             dst.data(), static_cast<int64_t>(out));
+             {.rows = dst.data(), .stride = static_cast<int64_t>(out)});
 
       for (size_t r = 0; r < num_rows; ++r) {
         SCOPED_TRACE(r);
@@ -327,10 +329,40 @@ TEST(LinearTest, RowsQuantizedOnceServeSeveralProducts) {
     std::vector<float> together(7 * 100);
     std::vector<float> alone(7 * 100);
 
-    Linear(context, weights, rows, together.data(), 100);
-    Linear(context, weights, src.data(), 7, alone.data(), 100);
+    Linear(context, weights, rows, {.rows = together.data(), .stride = 100});
+    Linear(context, weights, src.data(), 7,
+           {.rows = alone.data(), .stride = 100});
 
     EXPECT_EQ(together, alone) << LayoutOf(dtype).name;
+  }
+}
+
+// 130 columns end in a padded panel.
+TEST(LinearTest, AddsToWhatIsThere) {
+  std::mt19937 random(11);
+  OpsContext& context = ContextOf(2);
+  for (const DType dtype : kAllTypes) {
+    for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+      const StoredMatrix matrix(dtype, 130, 768, random);
+      const LinearWeights weights = Pack(context, matrix, numerics);
+      for (const int64_t num_rows : {1, 3, 20, 300}) {
+        const std::vector<float> src = RandomFloats(num_rows * 768, random);
+        std::vector<float> sum = RandomFloats(num_rows * 133, random);
+        std::vector<float> expected = sum;
+        std::vector<float> product(static_cast<size_t>(num_rows * 130));
+        Linear(context, weights, src.data(), num_rows,
+               {.rows = product.data(), .stride = 130});
+        for (size_t i = 0; i < product.size(); ++i) {
+          expected[i / 130 * 133 + i % 130] += product[i];
+        }
+
+        Linear(context, weights, src.data(), num_rows,
+               {.rows = sum.data(), .stride = 133, .add = true});
+
+        EXPECT_EQ(std::memcmp(sum.data(), expected.data(), sum.size() * 4), 0)
+            << LayoutOf(dtype).name << ", " << num_rows << " rows";
+      }
+    }
   }
 }
 
@@ -350,7 +382,8 @@ TEST(LinearTest, RowsQuantizedTwiceGiveTheSumOfBothProducts) {
       for (const int64_t num_rows : {1, 2, 300}) {
         std::vector<float> dst(static_cast<size_t>(num_rows) * 130);
 
-        Linear(context, *weights, src.data(), num_rows, dst.data(), 130);
+        Linear(context, *weights, src.data(), num_rows,
+               {.rows = dst.data(), .stride = 130});
 
         for (size_t r = 0; r < static_cast<size_t>(num_rows); r += 13) {
           const auto x = std::span(src).subspan(r * 256, 256);
@@ -382,7 +415,8 @@ TEST(LinearTest, RowsQuantizedTwiceAreNearlyExact) {
         LinearWeights::Pack(context, {&view, 1}, numerics, precision);
     EXPECT_TRUE(weights.ok()) << weights.status();
     std::vector<float> dst(64);
-    Linear(context, *weights, src.data(), 1, dst.data(), 64);
+    Linear(context, *weights, src.data(), 1,
+           {.rows = dst.data(), .stride = 64});
     double worst = 0;
     for (size_t n = 0; n < dst.size(); ++n) {
       double want = 0;
@@ -413,10 +447,12 @@ TEST(LinearTest, NonFiniteRowDoesNotTouchItsNeighbours) {
       std::vector<float> src = RandomFloats(20 * 64, random);
       std::vector<float> clean(20 * 64);
       std::vector<float> dst(20 * 64);
-      Linear(context, weights, src.data(), 20, clean.data(), 64);
+      Linear(context, weights, src.data(), 20,
+             {.rows = clean.data(), .stride = 64});
       src[7 * 64 + 40] = bad;
 
-      Linear(context, weights, src.data(), 20, dst.data(), 64);
+      Linear(context, weights, src.data(), 20,
+             {.rows = dst.data(), .stride = 64});
 
       for (size_t i = 0; i < dst.size(); ++i) {
         if (i / 64 == 7) {
