@@ -138,6 +138,24 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
   }
 }
 
+CapturePlan CapturePromptLogits() {
+  CapturePlan plan;
+  plan.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
+  plan.rows.prompt.all = true;
+  return plan;
+}
+
+std::vector<float> PromptLogits(const TestSequence& test) {
+  EXPECT_TRUE(test.status.ok()) << test.status;
+  std::vector<float> logits;
+  for (size_t row = 0; row < test.prompt.size(); ++row) {
+    const auto& values =
+        test.rows.at(HookPoint::kLogits, -1, static_cast<int64_t>(row));
+    logits.insert(logits.end(), values.begin(), values.end());
+  }
+  return logits;
+}
+
 CapturePlan CaptureEverything(const Engine& engine) {
   CapturePlan plan;
   plan.checks = true;

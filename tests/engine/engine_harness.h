@@ -116,6 +116,11 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
 // Every capturable hook, all layers, all rows, with checks.
 CapturePlan CaptureEverything(const Engine& engine);
 
+// The logits of every row of the prompt: to be captured, and, once that has
+// run, one after the other.
+CapturePlan CapturePromptLogits();
+std::vector<float> PromptLogits(const TestSequence& test);
+
 // An engine, or a test failure.
 std::unique_ptr<Engine> MakeEngine(EngineOptions options);
 

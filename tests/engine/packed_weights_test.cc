@@ -49,21 +49,8 @@ std::unique_ptr<WeightSource> Open(const std::string& path) {
 TestSequence SequenceOf(const std::vector<int32_t>& ids) {
   TestSequence test;
   test.prompt = ids;
-  test.capture.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
-  test.capture.rows.prompt.all = true;
+  test.capture = CapturePromptLogits();
   return test;
-}
-
-// Of all rows, one after the other.
-std::vector<float> Logits(const TestSequence& test) {
-  EXPECT_TRUE(test.status.ok()) << test.status;
-  std::vector<float> logits;
-  for (size_t row = 0; row < test.prompt.size(); ++row) {
-    const auto& values =
-        test.rows.at(HookPoint::kLogits, -1, static_cast<int64_t>(row));
-    logits.insert(logits.end(), values.begin(), values.end());
-  }
-  return logits;
 }
 
 std::vector<float> LogitsOf(const EngineOptions& options,
@@ -72,7 +59,7 @@ std::vector<float> LogitsOf(const EngineOptions& options,
   if (engine == nullptr) return {};
   TestSequence test = SequenceOf(ids);
   RunTogether(*engine, {&test});
-  return Logits(test);
+  return PromptLogits(test);
 }
 
 class PackedWeightsTest : public ::testing::TestWithParam<std::string> {
@@ -157,7 +144,7 @@ TEST_P(PackedWeightsTest, ChunksThreadsAndCompanyChangeNoBit) {
 
       RunTogether(*engine, {&other, &test}, {.chunk = chunk});
 
-      EXPECT_EQ(Logits(test), alone) << "chunk " << chunk;
+      EXPECT_EQ(PromptLogits(test), alone) << "chunk " << chunk;
     }
   }
 }

@@ -34,20 +34,8 @@ TestSequence SequenceOf(int32_t seed) {
   for (int32_t i = 0; i < kRows; ++i) {
     test.prompt.push_back(3 + (seed * 131 + i * 17) % 250);
   }
-  test.capture.hooks = {{.hook = HookPoint::kLogits, .layers = {-1}}};
-  test.capture.rows.prompt.all = true;
+  test.capture = CapturePromptLogits();
   return test;
-}
-
-// Of all rows, one after the other.
-std::vector<float> Logits(const TestSequence& test) {
-  EXPECT_TRUE(test.status.ok()) << test.status;
-  std::vector<float> logits;
-  for (int64_t row = 0; row < kRows; ++row) {
-    const auto& values = test.rows.at(HookPoint::kLogits, -1, row);
-    logits.insert(logits.end(), values.begin(), values.end());
-  }
-  return logits;
 }
 
 std::vector<float> LogitsOf(const std::string& path, Numerics numerics) {
@@ -55,7 +43,7 @@ std::vector<float> LogitsOf(const std::string& path, Numerics numerics) {
       MakeEngine({.model_path = path, .numerics = numerics, .num_threads = 1});
   TestSequence test = SequenceOf(1);
   RunTogether(*engine, {&test});
-  return Logits(test);
+  return PromptLogits(test);
 }
 
 class QuantizedModelTest : public ::testing::TestWithParam<DType> {
@@ -110,7 +98,7 @@ TEST_P(QuantizedModelTest, ChunksThreadsAndCompanyChangeNoBit) {
 
       RunTogether(*engine, {&other, &test, &another}, {.chunk = chunk});
 
-      EXPECT_EQ(Logits(test), alone) << "chunk " << chunk;
+      EXPECT_EQ(PromptLogits(test), alone) << "chunk " << chunk;
     }
   }
 }

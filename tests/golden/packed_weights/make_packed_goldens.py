@@ -30,6 +30,9 @@ from safetensors.torch import save
 from transformers import LlamaConfig, LlamaForCausalLM
 
 HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from golden_arrays import Arrays
+
 HIDDEN, FFN, HEADS, KV_HEADS, VOCAB = 64, 128, 4, 2, 64
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
@@ -153,18 +156,6 @@ def quantization_config(case):
     return {"quant_method": "gptq", "bits": case["bits"], "group_size": case["group_size"], "sym": case["sym"],
             "desc_act": case.get("desc_act", False),
             "checkpoint_format": "gptq_v2" if case.get("v2") else "gptq"}  # fmt: skip
-
-
-class Arrays:
-    def __init__(self):
-        self.data, self.offset = [], 0
-
-    def add(self, array):
-        array = np.ascontiguousarray(array, np.float32)
-        where = {"offset": self.offset, "shape": list(array.shape)}
-        self.data.append(array.tobytes())
-        self.offset += array.size
-        return where
 
 
 def make(name, case, arrays, seed):

@@ -14,6 +14,7 @@ reader can make them again.
 Numbers are float32 in the .bin; the .json says where each array begins.
 """
 import json
+import pathlib
 import sys
 
 import gguf
@@ -21,6 +22,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent))
+from golden_arrays import Arrays
 
 PROMPTS = [
     "The capital of France is",
@@ -92,19 +96,6 @@ def load(path):
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
     return model, tokenizer
-
-
-class Arrays:
-    def __init__(self):
-        self.data = []
-        self.offset = 0
-
-    def add(self, array):
-        array = np.ascontiguousarray(array, np.float32)
-        where = {"offset": self.offset, "shape": list(array.shape)}
-        self.data.append(array.tobytes())
-        self.offset += array.size
-        return where
 
 
 def residuals(model, ids):
