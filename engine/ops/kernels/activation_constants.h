@@ -31,6 +31,12 @@ inline constexpr float kExpCoefficients[kNumExpCoefficients] = {
     1.0f,
     1.0f};
 
+// 2^r, highest power first; relative error 9.2e-8 on |r| <= 0.5.
+inline constexpr int kNumExp2Coefficients = 6;
+inline constexpr float kExp2Coefficients[kNumExp2Coefficients] = {
+    1.326472731e-3f, 9.671512991e-3f, 5.550733581e-2f,
+    0.2402224243f,   0.6931470037f,   1.0f};
+
 // GELU, tanh form: x * sigmoid(x * (kGeluLinear + kGeluCubic * x^2)), with
 // kGeluLinear = 2 sqrt(2 / pi) and kGeluCubic = 0.044715 of it.
 inline constexpr float kGeluLinear = 1.59576912161f;

@@ -38,10 +38,7 @@ struct GeluErf {
   HWY_INLINE Vector operator()(Floats d, Vector x) const {
     const Vector a = hn::Set(d, kNormalTailA);
     const Vector t = hn::Div(a, hn::Add(a, hn::Abs(x)));
-    Vector p = hn::Set(d, kNormalTailCoefficients[0]);
-    for (int i = 1; i < kNumNormalTailCoefficients; ++i) {
-      p = hn::MulAdd(p, t, hn::Set(d, kNormalTailCoefficients[i]));
-    }
+    const Vector p = Polynomial(d, kNormalTailCoefficients, t);
     const Vector minus_half = hn::Set(d, -0.5f);
     const Vector e = ExpNonPositive(d, hn::Mul(hn::Mul(x, x), minus_half));
     const Vector tail = hn::Mul(hn::Mul(p, t), e);

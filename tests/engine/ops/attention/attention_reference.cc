@@ -263,10 +263,9 @@ float ExpNonPositiveInOrder(float x) {
   if (x < kernels::kExpFlush) return 0;
   const float shifted = std::fma(x, kernels::kLog2E, kernels::kExpShifter);
   const float n = shifted - kernels::kExpShifter;
-  float r = std::fma(-n, kernels::kLn2High, x);
-  r = std::fma(-n, kernels::kLn2Low, r);
+  const float r = std::fma(x, kernels::kLog2E, -n);
   float p = 0;
-  for (const float coefficient : kernels::kExpCoefficients) {
+  for (const float coefficient : kernels::kExp2Coefficients) {
     p = std::fma(p, r, coefficient);
   }
   return p * std::ldexp(1.0f, static_cast<int>(n));
