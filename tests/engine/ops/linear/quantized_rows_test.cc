@@ -92,33 +92,43 @@ TEST(QuantizedRowsTest, RowsApartEqualRowsInOnePiece) {
   }
 }
 
-TEST(QuantizedRowsTest, NormedRowsEqualNormThenQuantize) {
+void ExpectNormedRowsEqualNormThenQuantize(int64_t num_rows, int64_t width) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
-  constexpr int64_t kWidth = 96;
-  std::vector<float> weight(kWidth);
+  std::vector<float> weight(static_cast<size_t>(width));
   for (float& value : weight) value = normal(random);
   auto context = OpsContext::Create(2);
   ASSERT_TRUE(context.ok()) << context.status();
+  std::vector<float> src(static_cast<size_t>(num_rows * width));
+  for (float& value : src) value = normal(random);
+  const RmsNormInputs inputs = {
+      .src = src.data(), .num_rows = num_rows, .weight = weight, .eps = 1e-5};
+  std::vector<float> normed(src.size());
+  RmsNorm((*context)->team(), inputs, normed.data(), nullptr);
+  QuantizedRows expected;
+  expected.Quantize((*context)->team(), normed.data(), num_rows, width);
+
+  QuantizedRows got;
+  RmsNormQuantize(**context, inputs, got);
+
+  ASSERT_EQ(got.num_rows(), num_rows);
+  EXPECT_EQ(std::memcmp(got.groups(), expected.groups(),
+                        static_cast<size_t>(num_rows * width / 32) *
+                            sizeof(kernels::QuantizedGroup)),
+            0)
+      << num_rows << " rows of " << width;
+}
+
+TEST(QuantizedRowsTest, NormedRowsEqualNormThenQuantize) {
   for (const int64_t num_rows : {1, 3, 700}) {  // 700: several tasks
-    std::vector<float> src(static_cast<size_t>(num_rows * kWidth));
-    for (float& value : src) value = normal(random);
-    const RmsNormInputs inputs = {
-        .src = src.data(), .num_rows = num_rows, .weight = weight, .eps = 1e-5};
-    std::vector<float> normed(src.size());
-    RmsNorm((*context)->team(), inputs, normed.data(), nullptr);
-    QuantizedRows expected;
-    expected.Quantize((*context)->team(), normed.data(), num_rows, kWidth);
+    ExpectNormedRowsEqualNormThenQuantize(num_rows, 96);
+  }
+}
 
-    QuantizedRows got;
-    RmsNormQuantize(**context, inputs, got);
-
-    ASSERT_EQ(got.num_rows(), num_rows);
-    EXPECT_EQ(std::memcmp(got.groups(), expected.groups(),
-                          static_cast<size_t>(num_rows * kWidth / 32) *
-                              sizeof(kernels::QuantizedGroup)),
-              0)
-        << num_rows;
+TEST(QuantizedRowsTest, NormedRowsMayBeWiderThanTheScratch) {
+  constexpr int64_t kScratchFloats = OpsContext::kScratchBytes / sizeof(float);
+  for (const int64_t width : {kScratchFloats, kScratchFloats + 32}) {
+    ExpectNormedRowsEqualNormThenQuantize(3, width);
   }
 }
 
