@@ -333,6 +333,70 @@ TEST_P(MaskedKeysTest, ChangeNothing) {
   }
 }
 
+// Rows of a few heads in a window, one number of which is `bad`.
+struct BadNumber {
+  float bad = 0;
+  int64_t row = 0;
+  bool in_query = false;  // of head 0; else in the value
+};
+
+// Whoever sees the number is not finite, and everybody else has the bits that
+// it has without it.
+void ExpectOnlySeersAreNotFinite(const AttentionCase& c,
+                                 const std::vector<float>& expected,
+                                 const BadNumber& number, int64_t chunk) {
+  AttentionCase bad = c;
+  const auto at = static_cast<size_t>(c.head_dim - 3);
+  const int64_t heads = number.in_query ? c.num_attention_heads : 1;
+  std::vector<float>& values = number.in_query ? bad.q : bad.v;
+  values[static_cast<size_t>(number.row * heads * c.head_dim) + at] =
+      number.bad;
+  const std::vector<float> out = RunInChunks(bad, 1, chunk);
+  const auto width = static_cast<size_t>(c.head_dim);
+  for (int64_t i = 0; i < c.num_rows * c.num_attention_heads; ++i) {
+    const int64_t row = i / c.num_attention_heads;
+    const bool sees =
+        number.in_query
+            ? i == number.row * c.num_attention_heads
+            : row >= number.row && row - number.row < *c.sliding_window;
+    const size_t first = static_cast<size_t>(i) * width;
+    if (sees) {
+      ASSERT_FALSE(std::isfinite(out[first + at])) << row << " of " << Name(c);
+    } else {
+      ASSERT_EQ(std::memcmp(&out[first], &expected[first], width * 4), 0)
+          << row << ", chunks of " << chunk << ", " << Name(c);
+    }
+  }
+}
+
+TEST_P(MaskedKeysTest, OnlyRowsThatSeeANumberDependOnIt) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::string_view isa : kernels::SupportedIsas()) {
+    ASSERT_TRUE(kernels::CapIsa(isa).ok());
+    for (const int64_t head_dim : {8, 20, 80}) {
+      AttentionCase c = testing::MakeAttentionCase({.num_rows = 150,
+                                                    .num_attention_heads = 3,
+                                                    .num_key_value_heads = 1,
+                                                    .head_dim = head_dim,
+                                                    .sliding_window = 70},
+                                                   9);
+      c.dtype = GetParam();
+      const std::vector<float> expected = RunAtOnce(c);
+      for (const int64_t row : {0, 70, 128}) {
+        for (const int64_t chunk : {1, 3, 7, 50, 150}) {
+          for (const BadNumber& number :
+               {BadNumber{nan, row, true}, BadNumber{nan, row},
+                BadNumber{inf, row}, BadNumber{-inf, row}}) {
+            ExpectOnlySeersAreNotFinite(c, expected, number, chunk);
+          }
+        }
+      }
+    }
+  }
+  ASSERT_TRUE(kernels::CapIsa("").ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, MaskedKeysTest,
     ::testing::Values(KvCacheDtype::kF32, KvCacheDtype::kBF16,
