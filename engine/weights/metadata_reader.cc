@@ -129,4 +129,14 @@ absl::StatusOr<std::optional<std::string>> MetadataReader::OptionalString(
   return std::optional<std::string>(value->get<std::string>());
 }
 
+absl::StatusOr<const nlohmann::ordered_json*> MetadataReader::OptionalObject(
+    std::string_view key) const {
+  const nlohmann::ordered_json* value = Find(key);
+  if (value != nullptr && !value->is_object()) {
+    return absl::DataLossError(
+        absl::StrCat(FullKey(key), " is ", Shown(*value), ", not an object"));
+  }
+  return value;
+}
+
 }  // namespace headrace

@@ -41,6 +41,10 @@ class MetadataReader {
   absl::StatusOr<std::optional<std::string>> OptionalString(
       std::string_view key) const;
 
+  // Null when absent or null.
+  absl::StatusOr<const nlohmann::ordered_json*> OptionalObject(
+      std::string_view key) const;
+
   std::string FullKey(std::string_view key) const;
   // Null when absent or null.
   const nlohmann::ordered_json* Find(std::string_view key) const;

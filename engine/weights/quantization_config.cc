@@ -72,7 +72,8 @@ absl::StatusOr<QuantizationConfig> ReadGptq(const MetadataReader& keys) {
   out.zeros_minus_one = format.value == "gptq";
   ASSIGN_OR_RETURN(const auto desc_act, keys.OptionalBool("desc_act"));
   out.desc_act = desc_act.value_or(false);
-  const nlohmann::ordered_json* overrides = keys.Find("dynamic");
+  ASSIGN_OR_RETURN(const nlohmann::ordered_json* overrides,
+                   keys.OptionalObject("dynamic"));
   out.has_overrides = overrides != nullptr && !overrides->empty();
   return out;
 }
@@ -109,7 +110,8 @@ constexpr Method kMethods[] = {{"gptq", ReadGptq}, {"awq", ReadAwq}};
 
 absl::StatusOr<std::optional<QuantizationConfig>> ReadQuantizationConfig(
     const nlohmann::ordered_json& config) {
-  const nlohmann::ordered_json* object = MetadataReader(config, "").Find(kKey);
+  ASSIGN_OR_RETURN(const nlohmann::ordered_json* object,
+                   MetadataReader(config, "").OptionalObject(kKey));
   if (object == nullptr) return std::nullopt;
   const MetadataReader keys(*object, "", absl::StrCat(std::string(kKey), "."));
   ASSIGN_OR_RETURN(const auto name, keys.OptionalString("quant_method"));

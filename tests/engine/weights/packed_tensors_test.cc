@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -391,6 +392,33 @@ TEST_F(PackedTensorsTest, PackedPartsWithoutAConfigurationAreRefused) {
   config_ = nullptr;
 
   EXPECT_THAT(OpenStatus(), IsDataLoss("x.qweight", "quantization_config"));
+}
+
+TEST_F(PackedTensorsTest, FieldsOfAnotherTypeAreNamed) {
+  const Json good = config_;
+  const std::pair<std::string, Json> fields[] = {
+      {"quant_method", 4},
+      {"bits", "4"},
+      {"bits", 4.5},
+      {"group_size", "32"},
+      {"desc_act", "yes"},
+      {"is_marlin_format", 1},
+      {"checkpoint_format", Json::array()},
+      {"dynamic", "lm_head"},
+      {"dynamic", Json::array({"lm_head"})},
+      {"dynamic", true}};
+  for (const auto& [name, value] : fields) {
+    config_ = good;
+    config_[name] = value;
+    EXPECT_THAT(OpenStatus(), IsDataLoss("quantization_config." + name,
+                                         value.dump(), ", not "));
+  }
+  for (const Json& whole : {Json::array({1}), Json("gptq"), Json(4)}) {
+    config_ = whole;
+    EXPECT_THAT(
+        OpenStatus(),
+        IsDataLoss("quantization_config is " + whole.dump(), "not an object"));
+  }
 }
 
 struct Refused {
