@@ -10,7 +10,7 @@
 
 namespace headrace {
 
-enum class RowPrecision {
+enum class RowPrecision : uint8_t {
   kInt8,
   // Each row as two: itself, and what its int8 values leave of it. Their
   // products add up to one with some 15 bits of the row.

@@ -83,7 +83,7 @@ absl::StatusOr<std::optional<int64_t>> MetadataReader::PerLayerInt(
   std::optional<int64_t> common;
   for (const nlohmann::ordered_json& element : *value) {
     ASSIGN_OR_RETURN(const int64_t number, ToInt(key, element, min, max));
-    if (common.value_or(number) != number) {
+    if (common.has_value() && *common != number) {
       return absl::DataLossError(
           absl::StrCat(FullKey(key), " differs between layers (", *common, ", ",
                        number, "); only equal layers are supported"));
