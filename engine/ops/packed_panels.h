@@ -21,7 +21,7 @@ namespace headrace {
 struct PackedPanels : PackedRun {
   int64_t first_column = 0;
   // Which input of a row each k is; empty: itself.
-  std::vector<int32_t> order = {};
+  std::vector<int32_t> order;
 
   kernels::Panel panel(int64_t index) const {
     return {.dtype = dtype,
