@@ -1,7 +1,6 @@
 #include "engine/ops/kv_rows.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/log/check.h"
 #include "engine/ops/kernels/kv_integers.h"
@@ -15,17 +14,30 @@ constexpr int64_t kLine = KvLayout::kPositionsPerLine;
 // Rows of one task: fewer are not worth waking a thread for.
 constexpr int64_t kTaskRows = 64;
 
-// One key or value of `head_dim` floats, rounded.
-struct Integers {
-  Integers(const KvLayout& layout, const float* src) {
-    std::copy_n(src, layout.head_dim, floats.data());
-    scale =
-        kernels::QuantizeToInt16(floats.data(), layout.width(),
-                                 kernels::KvLimit(layout.dtype), values.data());
+// Keys or values of some rows of one head that share a line, rounded.
+class Integers {
+ public:
+  Integers(const KvLayout& layout, const float* src, int64_t row_stride,
+           int64_t count)
+      : width_(layout.width()) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float* row = src + i * row_stride;
+      float* end = std::copy_n(row, layout.head_dim, floats_ + i * width_);
+      std::fill(end, floats_ + (i + 1) * width_, 0.0f);
+    }
+    kernels::QuantizeToInt16(floats_, width_, count,
+                             kernels::KvLimit(layout.dtype), values_, scales_);
   }
-  std::array<float, KvLayout::kMaxIntegerHeadDim> floats = {};
-  std::array<int16_t, KvLayout::kMaxIntegerHeadDim> values;
-  float scale;
+  float scale(int64_t row) const { return scales_[row]; }
+  const int16_t* row(int64_t row) const { return values_ + row * width_; }
+
+ private:
+  static constexpr int64_t kSize = kLine * KvLayout::kMaxIntegerHeadDim;
+
+  int64_t width_;
+  alignas(64) float floats_[kSize];
+  int16_t values_[kSize];
+  float scales_[kLine];
 };
 
 // Index of place `d` of the key, or value, at `slot` of its line.
@@ -76,20 +88,20 @@ void StoreIntegers(const KvLayout& layout, const LineRows& rows,
   auto* value_scales = reinterpret_cast<float*>(value_line);
   T* keys = reinterpret_cast<T*>(key_line + layout.scale_bytes());
   T* values = reinterpret_cast<T*>(value_line + layout.scale_bytes());
+  const Integers k(layout, rows.k, rows.k_row_stride, rows.count);
+  const Integers v(layout, rows.v, rows.v_row_stride, rows.count);
   for (int64_t i = 0; i < rows.count; ++i) {
     const int64_t slot = rows.slot + i;
-    const Integers k(layout, rows.k + i * rows.k_row_stride);
-    key_scales[slot] = k.scale;
+    key_scales[slot] = k.scale(i);
     T* key = keys + KeyIndex(layout, slot, 0);
     for (int64_t d = 0; d < layout.head_dim; d += 2) {
-      key[d * kLine] = static_cast<T>(k.values[static_cast<size_t>(d)]);
-      key[d * kLine + 1] = static_cast<T>(k.values[static_cast<size_t>(d + 1)]);
+      key[d * kLine] = static_cast<T>(k.row(i)[d]);
+      key[d * kLine + 1] = static_cast<T>(k.row(i)[d + 1]);
     }
-    const Integers v(layout, rows.v + i * rows.v_row_stride);
-    value_scales[slot] = v.scale;
+    value_scales[slot] = v.scale(i);
     T* value = values + ValueIndex(layout, slot, 0);
     for (int64_t d = 0; d < layout.head_dim; ++d) {
-      value[2 * d] = static_cast<T>(v.values[static_cast<size_t>(d)]);
+      value[2 * d] = static_cast<T>(v.row(i)[d]);
     }
   }
 }

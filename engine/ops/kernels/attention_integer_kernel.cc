@@ -33,13 +33,9 @@ void QuantizeQueriesOf(const AttentionRows& rows,
     for (int64_t i = 0; i < head_dim; ++i) dst[i] = src[i] * rows.scale;
     std::fill(dst + head_dim, dst + width, 0.0f);
   }
-  for (int64_t row = 0; row < num_rows; row += kLanes) {
-    const auto count = std::min<int64_t>(kLanes, num_rows - row);
-    RoundRowsToInt16(workspace.q + row * width, width, static_cast<int>(count),
-                     static_cast<float>(kInt16Limit),
-                     workspace.integer_q + row * width,
-                     workspace.q_scales + row);
-  }
+  RoundRowsToInt16(workspace.q, width, num_rows,
+                   static_cast<float>(kInt16Limit), workspace.integer_q,
+                   workspace.q_scales);
 }
 
 void AttendPartInt16(const AttentionRows& rows, int64_t part,

@@ -10,7 +10,6 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <iterator>
 
@@ -27,22 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using RoundedFloats = hn::CappedTag<float, 16>;
 using RoundedVector = hn::Vec<RoundedFloats>;
 
-// Of numbers whose greatest magnitude has these bits: the factor that makes
-// them integers, 0 if they become 0; and what turns them back.
-struct IntegerScale {
-  float factor;
-  float scale;
-};
-
-HWY_INLINE IntegerScale ScaleTo(float limit, int32_t absmax_bits) {
-  const float absmax = std::bit_cast<float>(absmax_bits);
-  if (absmax_bits < kSmallestBits) return {0, 0};
-  if (absmax_bits >= kInfinityBits) return {0, absmax};
-  return {limit / absmax, absmax * (1.0f / limit)};
-}
-
-// What turns integers back, as ScaleTo() has it, and in `factors` what makes
-// them.
+// Of numbers whose greatest magnitudes have these bits: what turns integers
+// back, and in `factors` what makes them, 0 if they become 0.
 HWY_INLINE RoundedVector
 ScalesTo(float limit, hn::Vec<hn::RebindToSigned<RoundedFloats>> absmax_bits,
          float* factors) {
@@ -88,12 +73,11 @@ HWY_INLINE void StoreInt16(const float* src, int64_t size, float factor,
   }
 }
 
-// Rounds up to as many rows as a vector has lanes, of `size` floats each, one
-// after the other, to integers up to `limit`; `scales`: one per row. `size` is
-// a multiple of 16. Together, so that they do not wait for one another's chains
-// of dependent operations.
-HWY_INLINE void RoundRowsToInt16(const float* src, int64_t size, int num_rows,
-                                 float limit, int16_t* dst, float* scales) {
+// RoundRowsToInt16() of as many rows as a vector has lanes, at the most.
+// Together, so that they do not wait for one another's chains of dependent
+// operations.
+HWY_INLINE void RoundBatchToInt16(const float* src, int64_t size, int num_rows,
+                                  float limit, int16_t* dst, float* scales) {
   const RoundedFloats d;
   const hn::RebindToSigned<RoundedFloats> di;
   constexpr int kStep = static_cast<int>(hn::MaxLanes(RoundedFloats()));
@@ -114,28 +98,17 @@ HWY_INLINE void RoundRowsToInt16(const float* src, int64_t size, int num_rows,
   }
 }
 
-// The same of one row.
-HWY_INLINE float RoundRowToInt16(const float* src, int64_t size, float limit,
-                                 int16_t* dst) {
-  const RoundedFloats d;
-  const hn::RebindToSigned<RoundedFloats> di;
-  const hn::Rebind<int16_t, RoundedFloats> d16;
-  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(RoundedFloats()));
-  auto most = hn::Zero(di);
-  for (int64_t i = 0; i < size; i += kStep) {
-    most = hn::Max(most, MagnitudeBits(d, hn::LoadU(d, src + i)));
+// As QuantizeToInt16().
+HWY_INLINE void RoundRowsToInt16(const float* src, int64_t size,
+                                 int64_t num_rows, float limit, int16_t* dst,
+                                 float* scales) {
+  constexpr int64_t kBatch =
+      static_cast<int64_t>(hn::MaxLanes(RoundedFloats()));
+  for (int64_t row = 0; row < num_rows; row += kBatch) {
+    RoundBatchToInt16(src + row * size, size,
+                      static_cast<int>(std::min(kBatch, num_rows - row)), limit,
+                      dst + row * size, scales + row);
   }
-  const IntegerScale scale = ScaleTo(limit, hn::ReduceMax(di, most));
-  if (scale.factor == 0) {
-    std::fill_n(dst, size, int16_t{0});
-    return scale.scale;
-  }
-  const auto factor = hn::Set(d, scale.factor);
-  for (int64_t i = 0; i < size; i += kStep) {
-    hn::StoreU(hn::DemoteTo(d16, RoundToInt(d, hn::LoadU(d, src + i), factor)),
-               d16, dst + i);
-  }
-  return scale.scale;
 }
 
 }  // namespace HWY_NAMESPACE

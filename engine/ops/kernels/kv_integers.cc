@@ -15,9 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels {
 namespace HWY_NAMESPACE {
 
-float QuantizeToInt16Of(const float* src, int64_t size, int64_t limit,
-                        int16_t* dst) {
-  return RoundRowToInt16(src, size, static_cast<float>(limit), dst);
+void QuantizeToInt16Of(const float* src, int64_t size, int64_t num_rows,
+                       int64_t limit, int16_t* dst, float* scales) {
+  RoundRowsToInt16(src, size, num_rows, static_cast<float>(limit), dst, scales);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -29,9 +29,10 @@ namespace headrace::kernels {
 
 HWY_EXPORT(QuantizeToInt16Of);
 
-float QuantizeToInt16(const float* src, int64_t size, int64_t limit,
-                      int16_t* dst) {
-  return HWY_DYNAMIC_DISPATCH(QuantizeToInt16Of)(src, size, limit, dst);
+void QuantizeToInt16(const float* src, int64_t size, int64_t num_rows,
+                     int64_t limit, int16_t* dst, float* scales) {
+  HWY_DYNAMIC_DISPATCH(QuantizeToInt16Of)
+  (src, size, num_rows, limit, dst, scales);
 }
 
 }  // namespace headrace::kernels

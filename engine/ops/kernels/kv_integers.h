@@ -20,16 +20,19 @@ constexpr int64_t KvLimit(KvCacheDtype dtype) {
   return dtype == KvCacheDtype::kInt16 ? kInt16Limit : kInt8Limit;
 }
 
-// Rounds `size` floats, a multiple of 16, to integers of at most `limit` that
-// times the returned scale are what they were:
+// Rounds rows [num_rows, size], `size` a multiple of 16 and src 64-byte
+// aligned, to integers of at most `limit` that times the scale of their row are
+// what they were:
 //
 //   scale = fl(absmax * fl(1 / limit));  dst = round_half_to_even(src *
 //   fl(limit / absmax))
 //
 // Below an absmax of 2^-100 all is 0. A NaN or an infinity makes the scale
 // not finite and the integers 0, so that no product with them is finite.
-float QuantizeToInt16(const float* src, int64_t size, int64_t limit,
-                      int16_t* dst);
+//
+//   dst: [num_rows, size], scales: [num_rows]
+void QuantizeToInt16(const float* src, int64_t size, int64_t num_rows,
+                     int64_t limit, int16_t* dst, float* scales);
 
 }  // namespace headrace::kernels
 

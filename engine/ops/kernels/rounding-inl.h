@@ -39,15 +39,6 @@ HWY_INLINE hn::Vec<D> Rounded(D d, hn::Vec<D> x, hn::Vec<D> factor) {
   return hn::Add(hn::Mul(x, factor), hn::Set(d, kRounder));
 }
 
-// round_half_to_even(fl(x * factor)).
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToSigned<D>> RoundToInt(D d, hn::Vec<D> x,
-                                                     hn::Vec<D> factor) {
-  const hn::RebindToSigned<D> di;
-  return hn::Sub(hn::BitCast(di, Rounded(d, x, factor)),
-                 hn::Set(di, kRounderBits));
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace headrace::kernels
 HWY_AFTER_NAMESPACE();
