@@ -30,11 +30,13 @@ struct RmsNormInputs {
 // every instruction set with fused multiply-add. Source: Zhang and Sennrich
 // 2019, arXiv:1910.07467, eq. 4; the order of the products is that of
 // transformers 4.57 modeling_llama.py.
-// One row of it, on this thread; returns its scale.
-float RmsNormRow(const RmsNormInputs& inputs, int64_t row, float* dst);
-
 void RmsNorm(ThreadTeam& team, const RmsNormInputs& inputs, float* dst,
              float* scale);
+
+// One row of it, on this thread; returns its scale.
+//
+//   dst: [width]
+float RmsNormRow(const RmsNormInputs& inputs, int64_t row, float* dst);
 
 }  // namespace headrace
 

@@ -55,7 +55,7 @@ absl::Status AddMatrix(const std::string& module, const PackedParts& stored,
 
 bool IsPackedPart(std::string_view name) { return KindOf(name) != nullptr; }
 
-absl::Status AddPackedTensors(std::vector<RawTensor> tensors,
+absl::Status AddPackedTensors(std::span<const RawTensor> tensors,
                               const QuantizationConfig& config,
                               SourceParts& parts) {
   std::map<std::string, PackedParts> modules;

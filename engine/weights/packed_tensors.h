@@ -3,9 +3,9 @@
 #ifndef HEADRACE_ENGINE_WEIGHTS_PACKED_TENSORS_H_
 #define HEADRACE_ENGINE_WEIGHTS_PACKED_TENSORS_H_
 
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/weights/mapped_source.h"
@@ -21,7 +21,7 @@ bool IsPackedPart(std::string_view name);
 // them are kept in float32. What `tensors` point into is in `parts.files`.
 // Errors: as PackedMatrix::Create(); DATA_LOSS for parts without X.qweight or
 // two of one name.
-absl::Status AddPackedTensors(std::vector<RawTensor> tensors,
+absl::Status AddPackedTensors(std::span<const RawTensor> tensors,
                               const QuantizationConfig& config,
                               SourceParts& parts);
 

@@ -121,8 +121,7 @@ class FolderOpener {
     if (quantization_.has_value()) {
       absl::StrAppend(&parts_.format_name, " ",
                       std::string(quantization_->name));
-      RETURN_IF_ERROR(
-          AddPackedTensors(std::move(packed_), *quantization_, parts_));
+      RETURN_IF_ERROR(AddPackedTensors(packed_, *quantization_, parts_));
     }
     return MakeMappedSource(std::move(parts_));
   }
