@@ -1,6 +1,7 @@
 #include "tests/engine/engine_harness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -154,6 +155,17 @@ std::vector<float> PromptLogits(const TestSequence& test) {
     logits.insert(logits.end(), values.begin(), values.end());
   }
   return logits;
+}
+
+double RelativeError(std::span<const float> values,
+                     std::span<const float> expected) {
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(values[i] - expected[i], 2);
+    size += std::pow(expected[i], 2);
+  }
+  return std::sqrt(error / size);
 }
 
 CapturePlan CaptureEverything(const Engine& engine) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -120,6 +121,10 @@ CapturePlan CaptureEverything(const Engine& engine);
 // run, one after the other.
 CapturePlan CapturePromptLogits();
 std::vector<float> PromptLogits(const TestSequence& test);
+
+// |values - expected| / |expected|, Euclidean; both of one size.
+double RelativeError(std::span<const float> values,
+                     std::span<const float> expected);
 
 // An engine, or a test failure.
 std::unique_ptr<Engine> MakeEngine(EngineOptions options);

@@ -2,7 +2,6 @@
 // (tests/golden/packed_weights), against what those libraries expand them to
 // and what transformers computes from that.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/golden_arrays.h"
 #include "tests/testing/files.h"
+#include "tests/testing/open_source.h"
 
 namespace headrace {
 namespace {
@@ -38,12 +38,6 @@ const GoldenArrays& Goldens() {
 std::string PathOf(const std::string& name) {
   return absl::StrCat(HEADRACE_SOURCE_DIR, "/tests/golden/packed_weights/",
                       name);
-}
-
-std::unique_ptr<WeightSource> Open(const std::string& path) {
-  auto source = OpenWeightSource(path);
-  EXPECT_TRUE(source.ok()) << source.status();
-  return source.ok() ? *std::move(source) : nullptr;
 }
 
 TestSequence SequenceOf(const std::vector<int32_t>& ids) {
@@ -83,7 +77,7 @@ class PackedWeightsTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(PackedWeightsTest, RowsAreTheLibrarysInEveryBit) {
-  const auto source = Open(PathOf(GetParam()));
+  const auto source = OpenSource(PathOf(GetParam()));
   ASSERT_NE(source, nullptr);
 
   for (const auto& [name, where] : golden_["rows"].items()) {
@@ -119,14 +113,8 @@ TEST_P(PackedWeightsTest, FastLogitsAreNearTheExactOnes) {
 
   const std::span<const float> exact = Goldens().Array(golden_["logits"]);
   ASSERT_EQ(fast.size(), exact.size());
-  double error = 0;
-  double size = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    error += std::pow(fast[i] - exact[i], 2);
-    size += std::pow(exact[i], 2);
-  }
   // Activations of 7 bits and a sign.
-  EXPECT_LT(std::sqrt(error / size), 0.02);
+  EXPECT_LT(RelativeError(fast, exact), 0.02);
 }
 
 TEST_P(PackedWeightsTest, ChunksThreadsAndCompanyChangeNoBit) {
@@ -176,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, PackedWeightsTest,
 TEST(PackedWeightsTypesTest, AreTheCheapestThatHoldTheNumbers) {
   const auto types_of = [](const std::string& name) {
     std::set<std::string> types;
-    const auto source = Open(PathOf(name));
+    const auto source = OpenSource(PathOf(name));
     for (const StoredTensor& tensor : source->tensors()) {
       if (tensor.view.maker == nullptr) continue;
       types.insert(std::string(LayoutOf(tensor.view.dtype).name));
@@ -194,14 +182,14 @@ TEST(PackedWeightsTypesTest, AreTheCheapestThatHoldTheNumbers) {
 }
 
 TEST(PackedWeightsTypesTest, WhatIsKeptInFloatIsSaid) {
-  const auto source = Open(PathOf("gptq_group_16"));
+  const auto source = OpenSource(PathOf("gptq_group_16"));
 
   EXPECT_THAT(source->warnings(),
               ::testing::Contains(::testing::AllOf(
                   HasSubstr("model.layers.0.mlp.down_proj.weight"),
                   HasSubstr("32768 bytes instead of 4096"),
                   HasSubstr("groups are no multiples of 32 inputs"))));
-  EXPECT_THAT(Open(PathOf("gptq_32"))->warnings(), IsEmpty());
+  EXPECT_THAT(OpenSource(PathOf("gptq_32"))->warnings(), IsEmpty());
 }
 
 TEST(PackedWeightsTypesTest, TheModelSaysWhatItIs) {

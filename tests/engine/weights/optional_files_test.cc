@@ -15,6 +15,7 @@
 #include "engine/weights/weight_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/open_source.h"
 
 namespace headrace {
 namespace {
@@ -41,12 +42,6 @@ double CpuSeconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-std::unique_ptr<WeightSource> OpenOrDie(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<WeightSource>> source = OpenWeightSource(path);
-  EXPECT_TRUE(source.ok()) << source.status();
-  return source.ok() ? *std::move(source) : nullptr;
-}
-
 class DefaultModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -59,7 +54,7 @@ class DefaultModelTest : public ::testing::Test {
 TEST_F(DefaultModelTest, OpensFast) {
   const double start = CpuSeconds();
 
-  const auto source = OpenOrDie(DefaultModelPath());
+  const auto source = OpenSource(DefaultModelPath());
 
   // 49152 tokens and 48900 merges: 25 milliseconds, unless something is
   // quadratic. Wide, for sanitizers.
@@ -70,7 +65,7 @@ TEST_F(DefaultModelTest, HoldsWhatItsCardSays) {
   if (!DefaultModelPath().ends_with(kDefaultModel)) {
     GTEST_SKIP() << DefaultModelPath() << " is another model";
   }
-  const auto source = OpenOrDie(DefaultModelPath());
+  const auto source = OpenSource(DefaultModelPath());
 
   EXPECT_EQ(source->format_name(), "GGUF v3");
   EXPECT_EQ(source->metadata()["general.architecture"], "llama");
@@ -88,7 +83,7 @@ TEST_F(DefaultModelTest, HoldsWhatItsCardSays) {
 }
 
 TEST_F(DefaultModelTest, HashesInUnderAFewSeconds) {
-  const auto source = OpenOrDie(DefaultModelPath());
+  const auto source = OpenSource(DefaultModelPath());
   const double start = CpuSeconds();
 
   EXPECT_EQ(HashWeights(*source).size(), 64u);
@@ -103,7 +98,7 @@ TEST(OptionalVocabularyTest, ReadsFilesWithoutTensors) {
     const std::string path =
         SharedPath(absl::StrCat("vocab/ggml-vocab-", name, ".gguf"));
     if (!std::filesystem::exists(path)) continue;
-    const auto source = OpenOrDie(path);
+    const auto source = OpenSource(path);
     ASSERT_NE(source, nullptr);
     EXPECT_EQ(source->tensors().size(), 0u);
     EXPECT_GT(source->metadata()["tokenizer.ggml.tokens"].size(), 30000u);
@@ -116,7 +111,7 @@ TEST(OptionalCheckpointTest, ReadsStories260K) {
   const std::string path = SharedPath("stories260k/stories260K.bin");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no file " << path;
 
-  const auto source = OpenOrDie(path);
+  const auto source = OpenSource(path);
 
   ASSERT_NE(source, nullptr);
   EXPECT_EQ(source->format(), WeightFormat::kLlama2c);

@@ -21,6 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/engine/weights/status_matchers.h"
 #include "tests/testing/files.h"
+#include "tests/testing/open_source.h"
 #include "tests/testing/safetensors_writer.h"
 
 namespace headrace {
@@ -74,18 +75,14 @@ class PackedTensorsTest : public ::testing::Test {
     return groups;
   }
 
-  absl::StatusOr<std::unique_ptr<WeightSource>> Open() {
+  const std::string& Write() {
     const Json config = {{"quantization_config", config_}};
     WriteFile(folder_.Join("config.json"), config.dump());
     WriteFile(folder_.Join("model.safetensors"), SerializeSafetensors(parts_));
-    return OpenWeightSource(folder_.path());
+    return folder_.path();
   }
-  absl::Status OpenStatus() { return Open().status(); }
-  std::unique_ptr<WeightSource> OpenGood() {
-    auto source = Open();
-    EXPECT_TRUE(source.ok()) << source.status();
-    return source.ok() ? *std::move(source) : nullptr;
-  }
+  absl::Status OpenStatus() { return OpenWeightSource(Write()).status(); }
+  std::unique_ptr<WeightSource> OpenGood() { return OpenSource(Write()); }
   std::vector<float> Row(int64_t row) {
     const auto source = OpenGood();
     std::vector<float> values(64);

@@ -16,17 +16,12 @@
 #include "tests/testing/files.h"
 #include "tests/testing/gguf_model.h"
 #include "tests/testing/hugging_face_folder.h"
+#include "tests/testing/open_source.h"
 #include "tests/testing/test_model.h"
 #include "tests/testing/tiny_model.h"
 
 namespace headrace {
 namespace {
-
-std::unique_ptr<WeightSource> OpenOrDie(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<WeightSource>> source = OpenWeightSource(path);
-  EXPECT_TRUE(source.ok()) << source.status();
-  return source.ok() ? *std::move(source) : nullptr;
-}
 
 TEST(ReadModelTest, GivesBackTheModelThatWasWrittenAsGguf) {
   for (const bool has_lm_head : {true, false}) {
@@ -34,7 +29,7 @@ TEST(ReadModelTest, GivesBackTheModelThatWasWrittenAsGguf) {
     const TestModel model = BuildTinyModel({.has_lm_head = has_lm_head});
     WriteGgufModel(model, folder.Join("a.gguf"));
 
-    const TestModel read = ReadModel(*OpenOrDie(folder.Join("a.gguf")));
+    const TestModel read = ReadModel(*OpenSource(folder.Join("a.gguf")));
 
     EXPECT_EQ(read.tensors.size(), model.tensors.size());
     for (const FloatTensor& tensor : model.tensors) {
@@ -55,13 +50,13 @@ TEST(RewriteGgufTest, KeepsTheTensorsAndChangesTheKeys) {
   TempFolder folder;
   WriteGgufModel(BuildTinyModel(), folder.Join("a.gguf"),
                  {.dtype = DType::kQ4_0});
-  const auto before = OpenOrDie(folder.Join("a.gguf"));
+  const auto before = OpenSource(folder.Join("a.gguf"));
 
   RewriteGguf(*before, folder.Join("b.gguf"),
               {{"tokenizer.ggml.add_bos_token", true}},
               {"tokenizer.chat_template"});
 
-  const auto after = OpenOrDie(folder.Join("b.gguf"));
+  const auto after = OpenSource(folder.Join("b.gguf"));
   EXPECT_EQ(HashWeights(*after), HashWeights(*before));
   nlohmann::ordered_json wanted = before->metadata();
   wanted["tokenizer.ggml.add_bos_token"] = true;
@@ -74,17 +69,17 @@ TEST(ReadModelTest, RewritesStories260KInEveryFormat) {
       HEADRACE_SOURCE_DIR, "/../shared/data/stories260k/stories260K.bin");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no file " << path;
   TempFolder folder;
-  const auto original = OpenOrDie(path);
+  const auto original = OpenSource(path);
 
   const TestModel model = ReadModel(*original);
   WriteGgufModel(model, folder.Join("a.gguf"));
   WriteHuggingFaceFolder(model, folder.Join("hf"));
 
   // Interleaved again, the GGUF holds the very tensors of the checkpoint.
-  const auto gguf = OpenOrDie(folder.Join("a.gguf"));
+  const auto gguf = OpenSource(folder.Join("a.gguf"));
   EXPECT_EQ(HashWeights(*gguf), HashWeights(*original));
   EXPECT_EQ(gguf->metadata()["tokenizer.ggml.tokens"][3], "<0x00>");
-  EXPECT_EQ(OpenOrDie(folder.Join("hf"))->metadata()["config"]["vocab_size"],
+  EXPECT_EQ(OpenSource(folder.Join("hf"))->metadata()["config"]["vocab_size"],
             512);
 }
 

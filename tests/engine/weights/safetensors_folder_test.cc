@@ -16,6 +16,7 @@
 #include "tests/engine/weights/status_matchers.h"
 #include "tests/testing/files.h"
 #include "tests/testing/hugging_face_folder.h"
+#include "tests/testing/open_source.h"
 #include "tests/testing/safetensors_writer.h"
 #include "tests/testing/tiny_model.h"
 
@@ -39,16 +40,11 @@ class SafetensorsFolderTest : public ::testing::Test {
     WriteHuggingFaceFolder(model_, folder_.path(), {.num_shards = 2});
   }
 
-  std::unique_ptr<WeightSource> Open(const std::string& path) {
-    auto source = OpenWeightSource(path);
-    EXPECT_TRUE(source.ok()) << source.status();
-    return source.ok() ? *std::move(source) : nullptr;
-  }
-  std::unique_ptr<WeightSource> Open() { return Open(folder_.path()); }
+  std::unique_ptr<WeightSource> Open() { return OpenSource(folder_.path()); }
   absl::Status OpenStatus() {
     return OpenWeightSource(folder_.path()).status();
   }
-  std::string BaseHash() { return HashWeights(*Open(base_.path())); }
+  std::string BaseHash() { return HashWeights(*OpenSource(base_.path())); }
   nlohmann::ordered_json Index() {
     return nlohmann::ordered_json::parse(ReadFile(folder_.Join(kIndex)));
   }
@@ -67,8 +63,8 @@ TEST_F(SafetensorsFolderTest, ShardsGiveTheSameModelAsOneFile) {
 }
 
 TEST_F(SafetensorsFolderTest, OpensTheSetFromAShardAndFromTheIndex) {
-  EXPECT_EQ(HashWeights(*Open(folder_.Join(kShard2))), BaseHash());
-  EXPECT_EQ(HashWeights(*Open(folder_.Join(kIndex))), BaseHash());
+  EXPECT_EQ(HashWeights(*OpenSource(folder_.Join(kShard2))), BaseHash());
+  EXPECT_EQ(HashWeights(*OpenSource(folder_.Join(kIndex))), BaseHash());
 }
 
 TEST_F(SafetensorsFolderTest, RefusesAShardWithoutItsIndex) {
@@ -113,7 +109,7 @@ TEST_F(SafetensorsFolderTest, OpensAStrayFileAloneWhenItIsAskedFor) {
   WriteHuggingFaceFolder(model_, folder_.path(),
                          {.num_shards = 2, .stray_model_file = true});
 
-  const auto source = Open(folder_.Join("model.safetensors"));
+  const auto source = OpenSource(folder_.Join("model.safetensors"));
 
   EXPECT_NE(HashWeights(*source), BaseHash());
   EXPECT_THAT(source->warnings(), Contains(HasSubstr("as asked")));
@@ -182,7 +178,7 @@ TEST_F(SafetensorsFolderTest, LoadsWithoutIntegerBuffersAndSaysSo) {
   TempFolder folder;
   WriteFile(folder.Join("model.safetensors"), SerializeSafetensors(entries));
 
-  const auto source = Open(folder.path());
+  const auto source = OpenSource(folder.path());
 
   EXPECT_EQ(source->tensors().size(), 1u);
   EXPECT_THAT(source->warnings(),
@@ -201,7 +197,7 @@ TEST_F(SafetensorsFolderTest, RealignsTensorsThatStandAtOddAddresses) {
               SafetensorsFile(header + std::string(padding, ' '),
                               {reinterpret_cast<const char*>(&value), 4}));
 
-    const auto source = Open(folder.path());
+    const auto source = OpenSource(folder.path());
 
     const TensorView& view = source->Find("t")->view;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(view.data) % alignof(float), 0u);
@@ -212,7 +208,7 @@ TEST_F(SafetensorsFolderTest, RealignsTensorsThatStandAtOddAddresses) {
 TEST_F(SafetensorsFolderTest, CarriesTheJsonFilesBesideTheWeights) {
   WriteFile(base_.Join("chat_template.jinja"), "{{ 'é' }}");
 
-  const auto source = Open(base_.path());
+  const auto source = OpenSource(base_.path());
   EXPECT_EQ(source->metadata()["config"]["hidden_size"], 32);
   EXPECT_EQ(source->metadata()["generation_config"]["eos_token_id"], 2);
   EXPECT_EQ(source->metadata()["tokenizer"]["model"]["vocab"]["H"], 75);
@@ -225,7 +221,7 @@ TEST_F(SafetensorsFolderTest, LeavesOutTheFilesThatAreNotThere) {
   fs::remove(base_.Join("tokenizer.json"));
   fs::remove(base_.Join("generation_config.json"));
 
-  const auto source = Open(base_.path());
+  const auto source = OpenSource(base_.path());
 
   EXPECT_FALSE(source->metadata().contains("tokenizer"));
   EXPECT_FALSE(source->metadata().contains("generation_config"));
