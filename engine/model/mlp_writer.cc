@@ -19,7 +19,7 @@ MlpWriter::MlpWriter(int32_t layer, const MlpDescription& description,
       gate_up_proj_(std::move(gate_up_proj)),
       down_proj_(std::move(down_proj)),
       can_fuse_(TakesGatedLinear(gate_up_proj_) &&
-                down_proj_.takes_quantized_rows()) {}
+                down_proj_.row_form() == RowForm::kQuantizedGroups) {}
 
 absl::StatusOr<std::unique_ptr<MlpWriter>> MlpWriter::Create(
     OpsContext& ops, int32_t layer, const MlpDescription& description,

@@ -9,6 +9,8 @@ void NormedRows::Multiply(OpsContext& ops, const LinearWeights& weights,
                           LinearOutput dst) const {
   if (quantized != nullptr) {
     Linear(ops, weights, *quantized, dst);
+  } else if (int8 != nullptr) {
+    Linear(ops, weights, *int8, dst);
   } else {
     Linear(ops, weights, rows, num_rows, dst);
   }
@@ -20,23 +22,34 @@ NormedRows SublayerNorm::Apply(StepContext& step, const ResidualBus& bus,
                                 .num_rows = bus.num_rows(),
                                 .weight = norm_.weight,
                                 .eps = norm_.eps};
-  QuantizedRows& quantized = step.ops.quantized_rows();
   const bool watched =
       step.Wanted(scale_hook_, layer_) || step.Wanted(out_hook_, layer_);
-  if (weights.takes_quantized_rows() && !watched) {
-    RmsNormQuantize(step.ops, inputs, quantized);
-    return {.num_rows = bus.num_rows(), .quantized = &quantized};
-  }
+  const RowForm form = weights.row_form();
   float* normed = step.buffers.normed.data();
-  RmsNorm(step.ops.team(), inputs, normed, step.buffers.scale.data());
-  step.Tap(scale_hook_, layer_, step.buffers.scale.data(), 1);
-  step.Tap(out_hook_, layer_, normed, bus.hidden_size());
-  if (!weights.takes_quantized_rows()) {
-    return {.num_rows = bus.num_rows(), .rows = normed};
+  if (form == RowForm::kFloat || watched) {
+    RmsNorm(step.ops.team(), inputs, normed, step.buffers.scale.data());
+    step.Tap(scale_hook_, layer_, step.buffers.scale.data(), 1);
+    step.Tap(out_hook_, layer_, normed, bus.hidden_size());
   }
-  quantized.Quantize(step.ops.team(), normed, bus.num_rows(),
-                     bus.hidden_size());
-  return {.num_rows = bus.num_rows(), .quantized = &quantized};
+  const auto quantize = [&](auto& rows) {
+    if (watched) {
+      rows.Quantize(step.ops.team(), normed, bus.num_rows(), bus.hidden_size());
+    } else {
+      RmsNormQuantize(step.ops, inputs, rows);
+    }
+    return &rows;
+  };
+  switch (form) {
+    case RowForm::kFloat:
+      break;
+    case RowForm::kQuantizedGroups:
+      return {.num_rows = bus.num_rows(),
+              .quantized = quantize(step.ops.quantized_rows())};
+    case RowForm::kInt8Rows:
+      return {.num_rows = bus.num_rows(),
+              .int8 = quantize(step.ops.int8_rows())};
+  }
+  return {.num_rows = bus.num_rows(), .rows = normed};
 }
 
 }  // namespace headrace

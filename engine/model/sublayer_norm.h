@@ -9,6 +9,7 @@
 #include "engine/model/hook_point.h"
 #include "engine/model/residual_bus.h"
 #include "engine/model/step_context.h"
+#include "engine/ops/int8_rows.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/quantized_rows.h"
 
@@ -17,8 +18,10 @@ namespace headrace {
 // Rows after a norm, until the next norm of the step.
 struct NormedRows {
   int64_t num_rows = 0;
-  const float* rows = nullptr;               // null if nobody takes floats
-  const QuantizedRows* quantized = nullptr;  // null if products take floats
+  // One of them, as the products take them.
+  const float* rows = nullptr;
+  const QuantizedRows* quantized = nullptr;
+  const Int8Rows* int8 = nullptr;
 
   // As Linear().
   void Multiply(OpsContext& ops, const LinearWeights& weights,

@@ -33,7 +33,7 @@ struct Scratch {
 }  // namespace
 
 bool TakesGatedLinear(const LinearWeights& gate_up) {
-  return gate_up.takes_quantized_rows() &&
+  return gate_up.row_form() == RowForm::kQuantizedGroups &&
          gate_up.out_features() % (2 * kPanelColumns) == 0;
 }
 

@@ -6,9 +6,12 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/ops/int8_linear.h"
 #include "engine/ops/kernels/linear_exact.h"
 #include "engine/ops/kernels/linear_fast.h"
 #include "engine/ops/onednn_gemm.h"
+#include "engine/ops/onednn_int8_gemm.h"
+#include "engine/ops/panel_output.h"
 #include "engine/ops/panel_tasks.h"
 
 namespace headrace {
@@ -42,10 +45,10 @@ struct Scratch {
   std::byte* unpacked;  // a chunk of weights (fast), in the same place
 };
 
-// The products of one run of panels.
+// The products of one run of panels with rows of floats or groups.
 class RunOfPanels {
  public:
-  // `quantized` is null in the exact mode. dst as in Linear().
+  // `quantized` is null where the rows are floats. dst as in Linear().
   RunOfPanels(OpsContext& context, const PackedPanels& panels,
               const QuantizedRows* quantized, const float* src,
               int64_t num_rows)
@@ -59,18 +62,23 @@ class RunOfPanels {
     ForEachPanel(context_, panels_.num_panels(), num_rows_, kTaskRows / terms(),
                  [&](const PanelTask& task) {
                    const Scratch scratch(context_.scratch(task.thread_index));
-                   MultiplyPanelRows(task, scratch, dst);
+                   const PanelOutput output(panels_, task, dst);
+                   if (quantized_ != nullptr) {
+                     MultiplyQuantized(task, scratch, output);
+                   } else {
+                     MultiplyFloats(task, scratch);
+                     output.Put(scratch.tile);
+                   }
                  });
   }
 
  private:
-  // dst = the task's rows times its panel, in the panel's columns.
-  void MultiplyPanelRows(const PanelTask& task, const Scratch& scratch,
-                         LinearOutput dst) const {
-    if (quantized_ != nullptr) {
-      MultiplyQuantized(task, scratch, dst);
-      return;
-    }
+  int64_t terms() const {
+    return quantized_ == nullptr ? 1 : quantized_->terms();
+  }
+
+  // The tile = the task's rows times its panel.
+  void MultiplyFloats(const PanelTask& task, const Scratch& scratch) const {
     const Panel panel = panels_.panel(task.panel);
     const float* src = src_ + task.first_row * panel.in;
     if (task.num_rows <= kMaxDirectRows) {
@@ -79,40 +87,27 @@ class RunOfPanels {
     } else {
       MultiplyExpanded(panel, src, task.num_rows, scratch);
     }
-    PutOut(task, scratch.tile, dst);
-  }
-
-  int64_t terms() const {
-    return quantized_ == nullptr ? 1 : quantized_->terms();
   }
 
   void MultiplyQuantized(const PanelTask& task, const Scratch& scratch,
-                         LinearOutput dst) const {
-    const Panel panel = panels_.panel(task.panel);
-    const int64_t column = task.panel * kPanelColumns;
+                         const PanelOutput& output) const {
     // Terms to be added and a last panel with padded columns go through the
     // scratch.
-    const bool direct = terms() == 1 && column + kPanelColumns <= panels_.out;
+    const bool direct = terms() == 1 && output.whole();
     kernels::MultiplyPanelFast(
-        {.panel = panel,
+        {.panel = panels_.panel(task.panel),
          .src = quantized_->row(task.first_row),
          .num_rows = task.num_rows * terms(),
          .sums = scratch.tile,
-         .dst = direct ? OutputRow(task, 0, dst) : scratch.tile,
-         .ld_dst = direct ? dst.stride : kPanelColumns,
-         .add = direct && dst.add,
+         .dst = direct ? output.rows() : scratch.tile,
+         .ld_dst = direct ? output.stride() : kPanelColumns,
+         .add = direct && output.add(),
          .scratch = scratch.unpacked});
-    if (terms() == 2) AddTerms(scratch.tile, task.num_rows);
-    if (!direct) PutOut(task, scratch.tile, dst);
-  }
-
-  // Row i of the tile = row 2 i + row 2 i + 1.
-  static void AddTerms(float* tile, int64_t num_rows) {
-    for (int64_t row = 0; row < num_rows; ++row) {
-      const float* terms = tile + 2 * row * kPanelColumns;
-      for (int64_t c = 0; c < kPanelColumns; ++c) {
-        tile[row * kPanelColumns + c] = terms[c] + terms[kPanelColumns + c];
-      }
+    if (direct) return;
+    if (terms() == 2) {
+      output.PutSums(scratch.tile);
+    } else {
+      output.Put(scratch.tile);
     }
   }
 
@@ -139,27 +134,6 @@ class RunOfPanels {
     }
   }
 
-  // Row `row` of the task in the panel's columns.
-  float* OutputRow(const PanelTask& task, int64_t row, LinearOutput dst) const {
-    return dst.rows + (task.first_row + row) * dst.stride +
-           panels_.first_column + task.panel * kPanelColumns;
-  }
-
-  void PutOut(const PanelTask& task, const float* tile,
-              LinearOutput dst) const {
-    const int64_t columns =
-        std::min(kPanelColumns, panels_.out - task.panel * kPanelColumns);
-    for (int64_t row = 0; row < task.num_rows; ++row) {
-      const float* src = tile + row * kPanelColumns;
-      float* to = OutputRow(task, row, dst);
-      if (dst.add) {
-        for (int64_t i = 0; i < columns; ++i) to[i] += src[i];
-      } else {
-        std::copy_n(src, columns, to);
-      }
-    }
-  }
-
   OpsContext& context_;
   const PackedPanels& panels_;
   const QuantizedRows* quantized_;
@@ -167,28 +141,41 @@ class RunOfPanels {
   int64_t num_rows_;
 };
 
-bool TakesQuantizedRows(const LinearWeights& weights,
-                        const PackedPanels& panels) {
-  return weights.numerics() == Numerics::kFast && IsQuantized(panels.dtype);
+RowForm RowFormOf(Numerics numerics, DType dtype) {
+  const QuantizedFormat format = FormatOf(dtype);
+  if (numerics == Numerics::kExact || format.bits == 0) return RowForm::kFloat;
+  return format.row_scale ? RowForm::kInt8Rows : RowForm::kQuantizedGroups;
 }
 
-// Rows in the order of the runs that they are multiplied by.
+// Rows in the order of the runs that they are multiplied by. Null: the forms
+// that are not there.
 struct SourceRows {
   const float* src = nullptr;
   int64_t num_rows = 0;
-  const QuantizedRows* quantized = nullptr;  // where a run takes them
+  const QuantizedRows* quantized = nullptr;
+  const Int8Rows* int8 = nullptr;
 };
 
+// Makes the forms that the runs take.
 SourceRows QuantizeIfTaken(OpsContext& context, const LinearWeights& weights,
                            std::span<const PackedPanels> runs,
                            SourceRows rows) {
-  if (std::ranges::any_of(runs, [&](const PackedPanels& panels) {
-        return TakesQuantizedRows(weights, panels);
-      })) {
+  const auto taken = [&](RowForm form) {
+    return std::ranges::any_of(runs, [&](const PackedPanels& panels) {
+      return RowFormOf(weights.numerics(), panels.dtype) == form;
+    });
+  };
+  if (taken(RowForm::kQuantizedGroups)) {
     context.quantized_rows().Quantize(context.team(), rows.src, rows.num_rows,
                                       weights.in_features(),
                                       weights.row_precision());
     rows.quantized = &context.quantized_rows();
+  }
+  if (taken(RowForm::kInt8Rows)) {
+    context.int8_rows().Quantize(context.team(), rows.src, rows.num_rows,
+                                 weights.in_features(),
+                                 weights.row_precision());
+    rows.int8 = &context.int8_rows();
   }
   return rows;
 }
@@ -197,10 +184,29 @@ void MultiplyRuns(OpsContext& context, const LinearWeights& weights,
                   std::span<const PackedPanels> runs, const SourceRows& rows,
                   LinearOutput dst) {
   for (const PackedPanels& panels : runs) {
-    const QuantizedRows* quantized =
-        TakesQuantizedRows(weights, panels) ? rows.quantized : nullptr;
+    const QuantizedRows* quantized = nullptr;
+    switch (RowFormOf(weights.numerics(), panels.dtype)) {
+      case RowForm::kInt8Rows:
+        CHECK(rows.int8 != nullptr);
+        MultiplyInt8Panels(context, panels, *rows.int8, dst);
+        continue;
+      case RowForm::kQuantizedGroups:
+        CHECK(rows.quantized != nullptr);
+        quantized = rows.quantized;
+        break;
+      case RowForm::kFloat:
+        CHECK(rows.src != nullptr);
+        break;
+    }
     RunOfPanels(context, panels, quantized, rows.src, rows.num_rows)
         .Multiply(dst);
+  }
+}
+
+void CheckTakes(const LinearWeights& weights, int64_t width) {
+  CHECK_EQ(width, weights.in_features());
+  for (const PackedPanels& panels : weights.panels()) {
+    CHECK(panels.order.empty());
   }
 }
 
@@ -218,19 +224,28 @@ absl::StatusOr<LinearWeights> LinearWeights::Pack(
     if (!panels.order.empty()) {
       context.ordered_rows().Reserve(kReservedRows, panels.in);
     }
-    if (TakesQuantizedRows(weights, panels)) {
-      context.quantized_rows().Reserve(kReservedRows, panels.in);
-    } else {
-      context.gemm().Prepare(panels.in);
+    switch (RowFormOf(numerics, panels.dtype)) {
+      case RowForm::kFloat:
+        context.gemm().Prepare(panels.in);
+        break;
+      case RowForm::kQuantizedGroups:
+        context.quantized_rows().Reserve(kReservedRows, panels.in);
+        break;
+      case RowForm::kInt8Rows:
+        context.int8_rows().Reserve(kReservedRows, panels.in);
+        context.int8_gemm().Prepare(panels.in);
+        break;
     }
   }
   return weights;
 }
 
-bool LinearWeights::takes_quantized_rows() const {
-  return std::ranges::all_of(panels_, [&](const PackedPanels& panels) {
-    return TakesQuantizedRows(*this, panels) && panels.order.empty();
+RowForm LinearWeights::row_form() const {
+  const RowForm form = RowFormOf(numerics_, panels_.front().dtype);
+  const bool all = std::ranges::all_of(panels_, [&](const PackedPanels& p) {
+    return RowFormOf(numerics_, p.dtype) == form && p.order.empty();
   });
+  return all ? form : RowForm::kFloat;
 }
 
 kernels::Panel LinearWeights::panel_at(int64_t column) const {
@@ -268,13 +283,18 @@ void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
 
 void Linear(OpsContext& context, const LinearWeights& weights,
             const QuantizedRows& src, LinearOutput dst) {
-  CHECK_EQ(src.width(), weights.in_features());
-  for (const PackedPanels& panels : weights.panels()) {
-    CHECK(panels.order.empty());
-  }
+  CheckTakes(weights, src.width());
   MultiplyRuns(
       context, weights, weights.panels(),
       {.src = src.src(), .num_rows = src.num_rows(), .quantized = &src}, dst);
+}
+
+void Linear(OpsContext& context, const LinearWeights& weights,
+            const Int8Rows& src, LinearOutput dst) {
+  CheckTakes(weights, src.width());
+  MultiplyRuns(context, weights, weights.panels(),
+               {.src = src.src(), .num_rows = src.num_rows(), .int8 = &src},
+               dst);
 }
 
 }  // namespace headrace

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/ops/int8_rows.h"
+#include "engine/ops/linear_output.h"
 #include "engine/ops/ops_context.h"
 #include "engine/ops/packed_panels.h"
 #include "engine/ops/quantized_rows.h"
@@ -15,6 +17,10 @@
 #include "engine/tensor/tensor_view.h"
 
 namespace headrace {
+
+// What a product takes its rows as: floats; in the fast mode int8, with a scale
+// for each group of values or one for the row, as the weights have them.
+enum class RowForm : uint8_t { kFloat, kQuantizedGroups, kInt8Rows };
 
 // Packed weights of one product. Immutable; thread-safe.
 class LinearWeights {
@@ -27,7 +33,8 @@ class LinearWeights {
   // inputs need, so that Linear() compiles and packs nothing.
   // In the fast mode, rows are quantised as `precision` says.
   // Errors: INVALID_ARGUMENT if there is no part, one is not a matrix, their
-  // `in` differ, or that of a quantised one is not a multiple of 32.
+  // `in` differ, or that of a quantised one is not a multiple of 32 or, of a
+  // type with a scale for each output, greater than 131072.
   static absl::StatusOr<LinearWeights> Pack(
       OpsContext& context, std::span<const TensorView> parts, Numerics numerics,
       RowPrecision precision = RowPrecision::kInt8);
@@ -38,9 +45,9 @@ class LinearWeights {
   }
   Numerics numerics() const { return numerics_; }
   RowPrecision row_precision() const { return row_precision_; }
-  // Whether all of it multiplies quantised rows alone, in the order in which
-  // they are.
-  bool takes_quantized_rows() const;
+  // What all of it takes, in the order in which rows are; kFloat for weights
+  // with an order of their own or of several kinds, which Linear() serves.
+  RowForm row_form() const;
   // The panel that holds output `column`.
   kernels::Panel panel_at(int64_t column) const;
   // Memory that the packed weights take.
@@ -57,15 +64,6 @@ class LinearWeights {
   std::vector<PackedPanels> panels_;
 };
 
-// Where the products of rows go.
-struct LinearOutput {
-  float* rows = nullptr;  // [num_rows, stride], of which out_features each
-  int64_t stride = 0;     // >= out_features
-  // Adds the products, rounded, to what is there, as AddToBus() would add the
-  // rows that are stored otherwise.
-  bool add = false;
-};
-
 // dst = src · Wᵀ, on the context's team.
 //
 //   src: [num_rows, in_features]   f32
@@ -76,9 +74,12 @@ void Linear(OpsContext& context, const LinearWeights& weights, const float* src,
             int64_t num_rows, LinearOutput dst);
 
 // The same with rows that are quantised already, for several products of the
-// same rows. `src.width()` is in_features. No part has an order of its own.
+// same rows. `src.width()` is in_features. The weights' row_form() is that of
+// `src`, or the rows have their source and no part an order of its own.
 void Linear(OpsContext& context, const LinearWeights& weights,
             const QuantizedRows& src, LinearOutput dst);
+void Linear(OpsContext& context, const LinearWeights& weights,
+            const Int8Rows& src, LinearOutput dst);
 
 }  // namespace headrace
 

@@ -3,6 +3,7 @@
 #ifndef HEADRACE_ENGINE_OPS_NORMED_ROWS_H_
 #define HEADRACE_ENGINE_OPS_NORMED_ROWS_H_
 
+#include "engine/ops/int8_rows.h"
 #include "engine/ops/ops_context.h"
 #include "engine/ops/quantized_rows.h"
 #include "engine/ops/rms_norm.h"
@@ -14,6 +15,8 @@ namespace headrace {
 // nearest cache when it is quantised.
 void RmsNormQuantize(OpsContext& context, const RmsNormInputs& inputs,
                      QuantizedRows& dst);
+void RmsNormQuantize(OpsContext& context, const RmsNormInputs& inputs,
+                     Int8Rows& dst);
 
 }  // namespace headrace
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "absl/log/check.h"
@@ -12,6 +11,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/ops/kernels/linear_exact.h"
 #include "engine/ops/kernels/packed_layout.h"
+#include "engine/ops/onednn_brgemm.h"
 #include "engine/ops/onednn_library.h"
 
 namespace headrace {
@@ -38,56 +38,6 @@ void MultiplyBlockOurselves(const OneDnnGemm::Block& block) {
        .ld_dst = kPanelColumns,
        .accumulate = block.k_begin > 0});
 }
-
-#ifdef DNNL_EXPERIMENTAL_UKERNEL
-
-// A kernel, or nothing where oneDNN has none for this CPU.
-class Brgemm {
- public:
-  Brgemm(const OneDnnLibrary& library, int64_t rows, int64_t k_count,
-         int64_t in, bool accumulate)
-      : library_(&library) {
-    dnnl_brgemm_t kernel = nullptr;
-    size_t scratchpad_size = 0;
-    if (library.brgemm_create(&kernel, rows, kPanelColumns, k_count,
-                              /*batch_size=*/1, /*lda=*/in,
-                              /*ldb=*/kPanelColumns, /*ldc=*/kPanelColumns,
-                              dnnl_f32, dnnl_f32, dnnl_f32) != dnnl_success) {
-      return;
-    }
-    kernel_.reset(kernel);
-    // Neither tiles nor any other use of scratch memory for float32.
-    if (library.brgemm_set_add_c(kernel, accumulate ? 1 : 0) != dnnl_success ||
-        library.brgemm_finalize(kernel) != dnnl_success ||
-        library.brgemm_get_scratchpad_size(kernel, &scratchpad_size) !=
-            dnnl_success ||
-        scratchpad_size != 0 ||
-        library.brgemm_generate(kernel) != dnnl_success) {
-      kernel_.reset();
-    }
-  }
-
-  bool ok() const { return kernel_ != nullptr; }
-
-  void Execute(const float* src, const float* weights, float* dst) const {
-    static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
-    CHECK_EQ(library_->brgemm_execute(kernel_.get(), src, weights, kNoOffsets,
-                                      dst, /*scratchpad=*/nullptr),
-             dnnl_success);
-  }
-
- private:
-  struct Destroy {
-    void operator()(dnnl_brgemm_t kernel) const {
-      LoadOneDnn()->brgemm_destroy(kernel);
-    }
-  };
-
-  const OneDnnLibrary* library_;
-  std::unique_ptr<std::remove_pointer_t<dnnl_brgemm_t>, Destroy> kernel_;
-};
-
-#endif  // DNNL_EXPERIMENTAL_UKERNEL
 
 dnnl_cpu_isa_t IsaOf(std::string_view name) {
   if (name == "SSE4") return dnnl_cpu_isa_sse41;
@@ -119,18 +69,19 @@ class OneDnnGemm::Kernels {
     const int64_t most = block.num_rows / kRowStep * kRowStep;
     if (most > 0) {
       by_rows.multiples[static_cast<size_t>(most / kRowStep - 1)].Execute(
-          src, block.weights, block.dst);
+          src, block.weights, block.dst, /*scratch=*/nullptr);
     }
     if (most < block.num_rows) {
       by_rows.few[static_cast<size_t>(block.num_rows - most - 1)].Execute(
-          src + most * in_, block.weights, block.dst + most * kPanelColumns);
+          src + most * in_, block.weights, block.dst + most * kPanelColumns,
+          /*scratch=*/nullptr);
     }
   }
 
  private:
   struct ByRows {
-    std::vector<Brgemm> few;        // 1 … 7 rows
-    std::vector<Brgemm> multiples;  // 8, 16, … kMaxRows rows
+    std::vector<OneDnnBrgemm> few;        // 1 … 7 rows
+    std::vector<OneDnnBrgemm> multiples;  // 8, 16, … kMaxRows rows
   };
 
   // First, middle and last block of k; what `in` does not need is empty.
@@ -155,8 +106,11 @@ class OneDnnGemm::Kernels {
   bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) const {
     for (int64_t rows = 1; rows <= kMaxRows;
          rows += rows < kRowStep ? 1 : kRowStep) {
-      Brgemm kernel(*LoadOneDnn(), rows, k_count, in_, accumulate);
-      if (!kernel.ok()) return false;
+      OneDnnBrgemm kernel(*LoadOneDnn(), {.rows = rows,
+                                          .k_count = k_count,
+                                          .ld_src = in_,
+                                          .accumulate = accumulate});
+      if (!kernel.ok() || kernel.needs_scratch()) return false;
       (rows < kRowStep ? by_rows.few : by_rows.multiples)
           .push_back(std::move(kernel));
     }

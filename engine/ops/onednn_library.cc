@@ -28,6 +28,10 @@ std::optional<OneDnnLibrary> Load() {
       !Find(library, "dnnl_brgemm_get_scratchpad_size",
             found.brgemm_get_scratchpad_size) ||
       !Find(library, "dnnl_brgemm_generate", found.brgemm_generate) ||
+      !Find(library, "dnnl_brgemm_set_hw_context",
+            found.brgemm_set_hw_context) ||
+      !Find(library, "dnnl_brgemm_release_hw_context",
+            found.brgemm_release_hw_context) ||
       !Find(library, "dnnl_brgemm_execute", found.brgemm_execute)
 #endif
   ) {

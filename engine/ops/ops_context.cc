@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/ops/kernels/isa.h"
 #include "engine/ops/onednn_gemm.h"
+#include "engine/ops/onednn_int8_gemm.h"
 
 namespace headrace {
 
@@ -50,7 +51,8 @@ absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
 OpsContext::OpsContext(int num_threads, const WorkerPlacement& placement)
     : team_(num_threads, placement),
       isa_(kernels::ChosenIsa()),
-      gemm_(std::make_unique<OneDnnGemm>()) {
+      gemm_(std::make_unique<OneDnnGemm>()),
+      int8_gemm_(std::make_unique<OneDnnInt8Gemm>()) {
   for (int i = 0; i < num_threads; ++i) scratch_.emplace_back(kScratchBytes);
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
+#include "engine/ops/int8_rows.h"
 #include "engine/ops/ordered_rows.h"
 #include "engine/ops/packed_memory.h"
 #include "engine/ops/quantized_rows.h"
@@ -20,6 +21,7 @@
 namespace headrace {
 
 class OneDnnGemm;
+class OneDnnInt8Gemm;
 
 // Owned by the batch loop.
 class OpsContext {
@@ -52,7 +54,9 @@ class OpsContext {
 
   // Shared by the products of Linear().
   OneDnnGemm& gemm() { return *gemm_; }
+  OneDnnInt8Gemm& int8_gemm() { return *int8_gemm_; }
   QuantizedRows& quantized_rows() { return quantized_rows_; }
+  Int8Rows& int8_rows() { return int8_rows_; }
   OrderedRows& ordered_rows() { return ordered_rows_; }
   PackedMemory& packed_memory() { return packed_memory_; }
 
@@ -63,7 +67,9 @@ class OpsContext {
   std::string isa_;
   std::vector<AlignedBuffer<std::byte>> scratch_;
   std::unique_ptr<OneDnnGemm> gemm_;
+  std::unique_ptr<OneDnnInt8Gemm> int8_gemm_;
   QuantizedRows quantized_rows_;
+  Int8Rows int8_rows_;
   OrderedRows ordered_rows_;
   PackedMemory packed_memory_;
 };

@@ -26,7 +26,7 @@ constexpr int64_t kMostOutputs = int64_t{1} << 31;
 constexpr DType kTypes[] = {
     DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0,
     DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,
-    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z};
+    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z, DType::kQ8_C};
 
 // Little-endian, as every machine that this is compiled for.
 struct Header {

@@ -34,6 +34,11 @@ absl::Status CheckPart(const TensorView& part, int64_t in) {
         absl::StrCat("a weight of type ", std::string(layout.name), " has ", in,
                      " inputs; they must be a multiple of ", layout.elements));
   }
+  if (FormatOf(part.dtype).row_scale && in > kernels::kMostInt8Inputs) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a weight of type ", std::string(layout.name), " has ", in,
+        " inputs; sums of 32 bits hold ", kernels::kMostInt8Inputs));
+  }
   return absl::OkStatus();
 }
 
@@ -99,7 +104,9 @@ void PackNumbers(const QuantizedFormat& format, const uint8_t* numbers,
 // Column `column` of a group and of its block. The panel is zero before.
 void PackGroup(const QuantizedFormat& format, const StoredGroup& stored,
                int64_t column, std::byte* block, std::byte* group) {
-  std::memcpy(block + 2 * column, &stored.scale, 2);
+  if (!format.row_scale) {
+    std::memcpy(block + 2 * column, &stored.scale, 2);
+  }
   if (format.zero_points) {
     block[2 * kPanelColumns + column] =
         static_cast<std::byte>(stored.minimum_factor);
@@ -120,12 +127,29 @@ void PackGroup(const QuantizedFormat& format, const StoredGroup& stored,
               group + kernels::GroupHeaderBytes(format));
 }
 
+// The header of a panel whose columns have a scale each, for one of them.
+void PackRowScale(DType dtype, int64_t in, const std::byte* row, int64_t column,
+                  std::byte* panel) {
+  uint32_t sum = 0;  // of q; wraps
+  StoredGroup stored;
+  for (int64_t g = 0; g < in / kGroupSize; ++g) {
+    stored = ReadGroup(dtype, row, g);
+    for (const uint8_t number : stored.numbers) {
+      sum += static_cast<uint32_t>(static_cast<int8_t>(number));
+    }
+  }
+  sum *= kernels::kInt8RowOffset;
+  std::memcpy(panel + 4 * column, &stored.row_scale, 4);
+  std::memcpy(panel + 4 * (kPanelColumns + column), &sum, 4);
+}
+
 // Column `column` of the panel from one row of the matrix.
 void PackColumn(DType dtype, int64_t in, const std::byte* row, int64_t column,
                 std::byte* panel) {
   const DTypeLayout layout = LayoutOf(dtype);
   if (IsQuantized(dtype)) {
     const QuantizedFormat format = FormatOf(dtype);
+    if (format.row_scale) PackRowScale(dtype, in, row, column, panel);
     for (int64_t g = 0; g < in / kGroupSize; ++g) {
       std::byte* block = panel + kernels::BlockOffset(format, g);
       PackGroup(format, ReadGroup(dtype, row, g), column, block,

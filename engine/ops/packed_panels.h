@@ -33,7 +33,7 @@ struct PackedPanels : PackedRun {
 // Packs matrices [out_i, in], stacked along their outputs; neighbours of one
 // type and order of inputs share panels. Errors: INVALID_ARGUMENT if there is
 // no part, one is not a matrix with elements, their `in` differ, or the `in` of
-// a quantised one is not a multiple of 32.
+// a quantised one is not a multiple of 32 or too great for its sums.
 absl::StatusOr<std::vector<PackedPanels>> PackPanels(
     ThreadTeam& team, PackedMemory& memory, std::span<const TensorView> parts);
 

@@ -1,4 +1,5 @@
-// Rows of activations as int8, for products in the fast mode.
+// Rows of activations as int8 with a scale for each group of 32 values, for
+// products in the fast mode with weights that have such scales.
 #ifndef HEADRACE_ENGINE_OPS_QUANTIZED_ROWS_H_
 #define HEADRACE_ENGINE_OPS_QUANTIZED_ROWS_H_
 
@@ -7,15 +8,9 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/thread_team.h"
 #include "engine/ops/kernels/packed_layout.h"
+#include "engine/ops/row_precision.h"
 
 namespace headrace {
-
-enum class RowPrecision : uint8_t {
-  kInt8,
-  // Each row as two: itself, and what its int8 values leave of it. Their
-  // products add up to one with some 15 bits of the row.
-  kTwiceInt8,
-};
 
 // Quantised once, multiplied by as many weights as wanted. Keeps its memory
 // from one use to the next. Thread-compatible.

@@ -191,6 +191,12 @@ void ReadQ8_Z(const std::byte* block, int64_t /*index*/, StoredGroup& group) {
   ReadSigned(block + 3, group);
 }
 
+// f32 scale of the row @0, i8 q[32] @4
+void ReadQ8_C(const std::byte* block, int64_t /*index*/, StoredGroup& group) {
+  std::memcpy(&group.row_scale, block, sizeof(group.row_scale));
+  std::memcpy(group.numbers, block + sizeof(group.row_scale), kGroupSize);
+}
+
 // A type of floats has a way to expand a row, a quantised one a way to read a
 // group.
 struct BlockFormat {
@@ -206,7 +212,7 @@ constexpr BlockFormat kBlockFormats[] = {
     {DType::kQ5_0, nullptr, ReadQ5_0},   {DType::kQ5_1, nullptr, ReadQ5_1},
     {DType::kQ4_K, nullptr, ReadQ4_K},   {DType::kQ5_K, nullptr, ReadQ5_K},
     {DType::kQ6_K, nullptr, ReadQ6_K},   {DType::kQ4_Z, nullptr, ReadQ4_Z},
-    {DType::kQ8_Z, nullptr, ReadQ8_Z},
+    {DType::kQ8_Z, nullptr, ReadQ8_Z},   {DType::kQ8_C, nullptr, ReadQ8_C},
 };
 
 const BlockFormat& BlockFormatOf(DType dtype) {
@@ -219,6 +225,13 @@ const BlockFormat& BlockFormatOf(DType dtype) {
 // `weights` are those of the group.
 void ExpandGroup(const QuantizedFormat& format, const StoredGroup& group,
                  std::span<float> weights) {
+  if (format.row_scale) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const auto q = static_cast<int8_t>(group.numbers[i]);
+      weights[i] = group.row_scale * static_cast<float>(q);
+    }
+    return;
+  }
   const auto scaled = [](uint16_t half, int8_t factor) {
     return HalfToFloat(half) * static_cast<float>(factor);
   };
@@ -250,6 +263,11 @@ void WriteGroup(DType dtype, const StoredGroup& group, std::byte* block) {
   CHECK(format.groups_per_block == 1 &&
         format.has_minimum == format.zero_points &&
         (format.bits == 4 || format.bits == 8));
+  if (format.row_scale) {
+    std::memcpy(block, &group.row_scale, sizeof(group.row_scale));
+    std::memcpy(block + sizeof(group.row_scale), group.numbers, kGroupSize);
+    return;
+  }
   std::memcpy(block, &group.scale, sizeof(group.scale));
   block += sizeof(group.scale);
   if (format.zero_points) {

@@ -19,6 +19,7 @@ namespace headrace {
 struct StoredGroup {
   uint16_t scale = 0;    // F16
   uint16_t minimum = 0;  // F16, to be added
+  float row_scale = 0;   // instead of the others, if the format has one
   int8_t scale_factors[2] = {1, 1};
   int8_t minimum_factor = 1;
   uint8_t numbers[kGroupSize] = {};  // q + offset

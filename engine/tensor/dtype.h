@@ -21,7 +21,8 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,
   kQ4_Z,
-  kQ8_Z
+  kQ8_Z,
+  kQ8_C
 };
 
 // A row of a tensor is contiguous blocks of `elements` values in `bytes` bytes.
@@ -31,8 +32,10 @@ struct DTypeLayout {
   int64_t bytes;
 };
 
-// Layouts as in ggml-common.h of ggml (2025-02) for the block formats; Q4_Z and
-// Q8_Z, with a zero point beside each scale, are ours: what GPTQ and AWQ hold.
+// Layouts as in ggml-common.h of ggml (2025-02) for the block formats. Ours are
+// Q4_Z and Q8_Z, with a zero point beside each scale: what GPTQ and AWQ hold;
+// and Q8_C, with one scale for each output channel, which is each row: what
+// compressed-tensors holds. Each block of a row repeats it.
 constexpr DTypeLayout LayoutOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -61,6 +64,8 @@ constexpr DTypeLayout LayoutOf(DType dtype) {
       return {"Q4_Z", 32, 19};
     case DType::kQ8_Z:
       return {"Q8_Z", 32, 35};
+    case DType::kQ8_C:
+      return {"Q8_C", 32, 36};
   }
   return {"?", 1, 0};
 }

@@ -14,7 +14,8 @@ inline constexpr int64_t kGroupSize = 32;  // weights along a row
 
 // weight = scale * q + minimum, where q is an integer of its own and the others
 // belong to its group. Every scale * q is exact in float32, and so are scale
-// and minimum: the sum is the only rounding.
+// and minimum: the sum is the only rounding. With a scale of the row, the
+// product is rounded, and there is no minimum.
 struct QuantizedFormat {
   int bits = 0;    // of a stored number; 0: the type is not quantised
   int offset = 0;  // the stored number is q + offset
@@ -25,6 +26,9 @@ struct QuantizedFormat {
   int scales_per_group = 1;  // 2: one for each 16 weights
   // The minimum is -scale * z, with an integer z of 8 bits for each group.
   bool zero_points = false;
+  // One F32 scale for all groups of a row. A stored number is q as a signed
+  // byte.
+  bool row_scale = false;
 
   bool operator==(const QuantizedFormat&) const = default;
 };
@@ -59,6 +63,8 @@ constexpr QuantizedFormat FormatOf(DType dtype) {
     case DType::kQ8_Z:
       return {
           .bits = 8, .offset = 128, .has_minimum = true, .zero_points = true};
+    case DType::kQ8_C:
+      return {.bits = 8, .row_scale = true};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "absl/log/check.h"
+#include "absl/log/log.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/half.h"
 
@@ -237,6 +238,8 @@ void AppendBlock(DType dtype, std::string& out, std::span<const float> block) {
       return AppendFromZeroPoint(out, block, 4);
     case DType::kQ8_Z:
       return AppendFromZeroPoint(out, block, 8);
+    case DType::kQ8_C:
+      LOG(FATAL) << "its scale is that of a row";
   }
 }
 

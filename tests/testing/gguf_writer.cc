@@ -103,6 +103,7 @@ uint32_t GgmlTypeId(DType dtype) {
       return 30;
     case DType::kQ4_Z:  // no type of ggml's
     case DType::kQ8_Z:
+    case DType::kQ8_C:
       break;
   }
   return ~0u;

@@ -25,6 +25,8 @@ ExactKernels ExactKernelsWithoutMinimumOf(DType dtype) {
       return ExactKernelsAs<DType::kQ5_0>();
     case DType::kQ6_K:
       return ExactKernelsAs<DType::kQ6_K>();
+    case DType::kQ8_C:
+      return ExactKernelsAs<DType::kQ8_C>();
     default:
       return {};
   }

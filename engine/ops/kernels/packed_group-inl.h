@@ -39,12 +39,17 @@ class PackedGroup {
  public:
   // Group `group` of the weights from `weights` on, which a block begins.
   HWY_INLINE PackedGroup(const std::byte* weights, int64_t group)
-      : block_(weights + BlockOffset(kFormat, group)),
+      : weights_(weights),
+        block_(weights + BlockOffset(kFormat, group)),
         group_(block_ + OffsetInBlock(kFormat, group)) {}
 
   // The scales of columns [column, column + kLanes), for the first or second
   // 16 weights if the format tells them apart.
   HWY_INLINE FloatVector Scale(int half, int64_t column) const {
+    if constexpr (kFormat.row_scale) {
+      return hn::LoadU(Floats(),
+                       reinterpret_cast<const float*>(weights_) + column);
+    }
     return Scaled(block_, group_ + half * kPanelColumns, column);
   }
 
@@ -128,6 +133,7 @@ class PackedGroup {
                      hn::Set(Bytes(), kMask));
   }
 
+  const std::byte* weights_;
   const std::byte* block_;
   const std::byte* group_;
 };

@@ -14,6 +14,12 @@ namespace headrace::kernels {
 constexpr int64_t kPanelColumns = 64;  // output columns packed together
 constexpr int64_t kBlockSize = 512;    // k of one chain of the exact mode
 
+// int8 rows for weights with a scale of the row are stored as bytes a + 128: of
+// the factors of a 4-way dot product, one is unsigned.
+constexpr int kInt8RowOffset = 128;
+// For so many inputs 127 * 128 each stay within an int32.
+constexpr int64_t kMostInt8Inputs = int64_t{1} << 17;
+
 // A step is 4 k of all columns: what one 4-way dot product takes.
 constexpr int kGroupSteps = static_cast<int>(kGroupSize) / 4;
 constexpr int kGroupPairs = kGroupSteps / 2;
@@ -38,8 +44,15 @@ constexpr int PairRow(const QuantizedFormat& format, int pair) {
   return pair + (HighBits(format) > 0 ? rows_before + 1 : 0);
 }
 
+// Of a panel, if rows of the matrix have a scale: 64 of them in F32, then 64
+// sums of 128 q over all k, in int32 that wraps.
+constexpr int64_t PanelHeaderBytes(const QuantizedFormat& format) {
+  return format.row_scale ? kPanelColumns * 8 : 0;
+}
+
 // Of a block: F16 scales, then minima in F16 or zero points of 8 bits.
 constexpr int64_t BlockHeaderBytes(const QuantizedFormat& format) {
+  if (format.row_scale) return 0;
   const int minimum = format.zero_points ? 1 : format.has_minimum ? 2 : 0;
   return kPanelColumns * (2 + minimum);
 }
@@ -61,9 +74,11 @@ constexpr int64_t BlockBytes(const QuantizedFormat& format) {
          format.groups_per_block * GroupBytes(format);
 }
 
-// From the panel's first byte to the block of group `group`.
+// From the panel's first byte to the block of group `group`; without a header
+// of the panel, from the first byte of any block to one that follows.
 constexpr int64_t BlockOffset(const QuantizedFormat& format, int64_t group) {
-  return group / format.groups_per_block * BlockBytes(format);
+  return PanelHeaderBytes(format) +
+         group / format.groups_per_block * BlockBytes(format);
 }
 
 // From the first byte of the group's block to the group.
@@ -84,7 +99,7 @@ struct Panel {
   const std::byte* data = nullptr;
 };
 
-// 32 values of a row in the fast mode.
+// 32 values of a row in the fast mode, for weights with scales of groups.
 struct alignas(16) QuantizedGroup {
   int8_t values[kGroupSize];
   float scale;       // sa

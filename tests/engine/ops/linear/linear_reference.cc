@@ -31,6 +31,13 @@ uint16_t RandomScale(std::mt19937& random) {
   }
 }
 
+// The F32 scale that all blocks of a row begin with.
+void StoreRowScale(std::mt19937& random, std::byte* block) {
+  float scale = std::uniform_real_distribution<float>(-0.02f, 0.02f)(random);
+  if (random() % 16 == 0) scale = random() % 2 == 0 ? 0.0f : 1e-40f;
+  std::memcpy(block, &scale, 4);
+}
+
 // Where the F16 fields of a block are: the scale, then the minimum if any.
 std::vector<int64_t> HalvesOf(DType dtype) {
   switch (dtype) {
@@ -106,6 +113,15 @@ StoredMatrix::StoredMatrix(DType dtype, int64_t out, int64_t in,
       for (int64_t j = 0; j < layout.bytes; ++j) {
         block[j] = static_cast<std::byte>(random());
       }
+      if (dtype == DType::kQ8_C) {
+        const int64_t row_blocks = in / layout.elements;
+        if (i % row_blocks == 0) {
+          StoreRowScale(random, block);
+        } else {
+          std::memcpy(block, block - layout.bytes, 4);
+        }
+        continue;
+      }
       for (const int64_t offset : HalvesOf(dtype)) {
         StoreU16(RandomScale(random), block + offset);
       }
@@ -124,6 +140,11 @@ const std::byte* StoredMatrix::Block(int64_t n, int64_t k) const {
 
 float StoredMatrix::Scale(int64_t n, int64_t k) const {
   const std::byte* block = Block(n, k);
+  if (dtype_ == DType::kQ8_C) {
+    float scale;
+    std::memcpy(&scale, block, 4);
+    return scale;
+  }
   const float scale = HalfToFloat(LoadU16(block + HalvesOf(dtype_)[0]));
   switch (dtype_) {
     case DType::kQ4_K:
@@ -181,6 +202,8 @@ int StoredMatrix::Number(int64_t n, int64_t k) const {
       return nibble(3, 16);
     case DType::kQ8_Z:
       return static_cast<int8_t>(U8(block, 3 + e));
+    case DType::kQ8_C:
+      return static_cast<int8_t>(U8(block, 4 + e));
     default:
       return 0;
   }
@@ -219,11 +242,11 @@ ReferenceGroup QuantizeReference(std::span<const float> x) {
   return group;
 }
 
-std::vector<float> RemainderReference(std::span<const float> x) {
+std::vector<float> RemainderReference(std::span<const float> x, size_t width) {
   std::vector<float> remainder;
-  for (size_t k = 0; k < x.size(); k += 32) {
-    const ReferenceGroup group = QuantizeReference(x.subspan(k, 32));
-    for (size_t i = 0; i < 32; ++i) {
+  for (size_t k = 0; k < x.size(); k += width) {
+    const ReferenceGroup group = QuantizeReference(x.subspan(k, width));
+    for (size_t i = 0; i < width; ++i) {
       remainder.push_back(std::fma(
           -group.scale, static_cast<float>(group.values[i]), x[k + i]));
     }
@@ -272,6 +295,16 @@ float ReferenceFast(std::span<const ReferenceGroup> groups,
   return acc;
 }
 
+float ReferenceInt8(const ReferenceGroup& row, const StoredMatrix& weights,
+                    int64_t n) {
+  int64_t dot = 0;
+  for (size_t k = 0; k < row.values.size(); ++k) {
+    dot += row.values[k] * weights.Number(n, static_cast<int64_t>(k));
+  }
+  const float scale = weights.Scale(n, 0) * row.scale;
+  return static_cast<float>(dot) * scale;
+}
+
 }  // namespace
 
 std::vector<float> ReferenceRow(std::span<const float> x,
@@ -279,17 +312,19 @@ std::vector<float> ReferenceRow(std::span<const float> x,
                                 bool fused) {
   const TensorView view = weights.view();
   const bool fast = numerics == Numerics::kFast && !IsFloat(view.dtype);
+  const bool of_rows = view.dtype == DType::kQ8_C;
   std::vector<ReferenceGroup> groups;
   if (fast) {
-    for (size_t k = 0; k < x.size(); k += 32) {
-      groups.push_back(QuantizeReference(x.subspan(k, 32)));
+    const size_t width = of_rows ? x.size() : 32;
+    for (size_t k = 0; k < x.size(); k += width) {
+      groups.push_back(QuantizeReference(x.subspan(k, width)));
     }
   }
-  std::vector<float> dst(static_cast<size_t>(view.dim(0)));
+  std::vector<float> dst;
   for (int64_t n = 0; n < view.dim(0); ++n) {
-    dst[static_cast<size_t>(n)] = fast
-                                      ? ReferenceFast(groups, weights, n, fused)
-                                      : ReferenceExact(x, weights, n, fused);
+    dst.push_back(!fast     ? ReferenceExact(x, weights, n, fused)
+                  : of_rows ? ReferenceInt8(groups[0], weights, n)
+                            : ReferenceFast(groups, weights, n, fused));
   }
   return dst;
 }

@@ -40,15 +40,15 @@ class StoredMatrix {
   std::vector<std::byte> bytes_;
 };
 
-// 32 quantised values.
+// 32 quantised values, or those of a whole row.
 struct ReferenceGroup {
   std::vector<int> values;
   float scale = 0;
   int sum = 0;
 };
 ReferenceGroup QuantizeReference(std::span<const float> x);
-// What the quantised groups of a row leave of it.
-std::vector<float> RemainderReference(std::span<const float> x);
+// What the quantised groups of a row, of `width` values each, leave of it.
+std::vector<float> RemainderReference(std::span<const float> x, size_t width);
 
 // The products of one row with all outputs. `fused`: whether the machine has a
 // fused multiply-add.

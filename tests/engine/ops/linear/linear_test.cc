@@ -37,7 +37,7 @@ constexpr float kUntouched = -12345.0f;
 constexpr DType kAllTypes[] = {
     DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0,
     DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,
-    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z};
+    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z, DType::kQ8_C};
 
 // One per number of threads, for all tests: each has to compile its kernels.
 OpsContext& ContextOf(int num_threads) {
@@ -200,19 +200,20 @@ TEST(LinearTest, StacksPartsOfDifferentTypes) {
   for (const auto& [dtype, out] :
        {std::pair{DType::kQ4_1, 64}, std::pair{DType::kQ4_1, 33},
         std::pair{DType::kQ8_0, 70}, std::pair{DType::kF16, 5},
-        std::pair{DType::kF32, 65}, std::pair{DType::kF32, 1}}) {
+        std::pair{DType::kF32, 65}, std::pair{DType::kF32, 1},
+        std::pair{DType::kQ8_C, 31}, std::pair{DType::kQ8_C, 64}}) {
     parts.emplace_back(dtype, out, 96, random);
   }
   for (const StoredMatrix& part : parts) views.push_back(part.view());
   const auto weights = LinearWeights::Pack(context, views, Numerics::kFast);
   ASSERT_TRUE(weights.ok()) << weights.status();
-  ASSERT_EQ(weights->out_features(), 64 + 33 + 70 + 5 + 65 + 1);
-  EXPECT_EQ(weights->panels().size(), 4u);
+  ASSERT_EQ(weights->out_features(), 64 + 33 + 70 + 5 + 65 + 1 + 31 + 64);
+  EXPECT_EQ(weights->panels().size(), 5u);
   const std::vector<float> src = RandomFloats(20 * 96, random);
-  std::vector<float> dst(20 * 238);
+  std::vector<float> dst(20 * 333);
 
   Linear(context, *weights, src.data(), 20,
-         {.rows = dst.data(), .stride = 238});
+         {.rows = dst.data(), .stride = 333});
 
   for (size_t r = 0; r < 20; ++r) {
     std::vector<float> expected;
@@ -221,7 +222,7 @@ TEST(LinearTest, StacksPartsOfDifferentTypes) {
           std::span(src).subspan(r * 96, 96), part, Numerics::kFast, fused);
       expected.insert(expected.end(), columns.begin(), columns.end());
     }
-    EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 238, 238 * 4), 0)
+    EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 333, 333 * 4), 0)
         << "row " << r;
   }
 }
@@ -298,7 +299,7 @@ TEST(LinearTest, RowsTakeTheOrderOfEachPart) {
     const auto weights = LinearWeights::Pack(ContextOf(2), views, numerics);
     ASSERT_TRUE(weights.ok()) << weights.status();
     EXPECT_EQ(weights->panels().size(), 7u);
-    EXPECT_FALSE(weights->takes_quantized_rows());
+    EXPECT_EQ(weights->row_form(), RowForm::kFloat);
     const auto out = static_cast<size_t>(weights->out_features());
     for (const size_t num_rows : {1, 20}) {
       const std::vector<float> src =
@@ -369,8 +370,10 @@ TEST(LinearTest, AddsToWhatIsThere) {
 // 300 rows are two tasks of pairs; 130 columns end in a padded panel.
 TEST(LinearTest, RowsQuantizedTwiceGiveTheSumOfBothProducts) {
   std::mt19937 random(9);
-  for (const DType dtype : {DType::kQ4_1, DType::kQ6_K, DType::kF32}) {
+  for (const DType dtype :
+       {DType::kQ4_1, DType::kQ6_K, DType::kF32, DType::kQ8_C}) {
     const StoredMatrix matrix(dtype, 130, 256, random);
+    const size_t width = dtype == DType::kQ8_C ? 256 : 32;
     const TensorView view = matrix.view();
     for (const int num_threads : {1, 2}) {
       OpsContext& context = ContextOf(num_threads);
@@ -391,7 +394,7 @@ TEST(LinearTest, RowsQuantizedTwiceGiveTheSumOfBothProducts) {
               ReferenceRow(x, matrix, Numerics::kFast, fused);
           if (dtype != DType::kF32) {
             const std::vector<float> rest = ReferenceRow(
-                RemainderReference(x), matrix, Numerics::kFast, fused);
+                RemainderReference(x, width), matrix, Numerics::kFast, fused);
             for (size_t n = 0; n < 130; ++n) expected[n] += rest[n];
           }
           EXPECT_EQ(std::memcmp(expected.data(), dst.data() + r * 130, 130 * 4),
@@ -473,8 +476,11 @@ TEST(LinearTest, PackedWeightsAreHardlyLargerThanTheFile) {
     const LinearWeights weights = Pack(context, matrix, Numerics::kFast);
     // Factors of 6 bits take 8.
     const bool six_bits = dtype == DType::kQ4_K || dtype == DType::kQ5_K;
+    // A row's scale is there once, and a sum.
+    const int64_t row_bytes =
+        dtype == DType::kQ8_C ? 512 + 2 * 4 : matrix.view().row_bytes();
     EXPECT_EQ(weights.packed_bytes(),
-              128 * (matrix.view().row_bytes() + (six_bits ? 2 * 4 : 0)))
+              128 * (row_bytes + (six_bits ? 2 * 4 : 0)))
         << LayoutOf(dtype).name;
   }
 }

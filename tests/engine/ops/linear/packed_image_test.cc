@@ -22,7 +22,7 @@ namespace {
 constexpr DType kTypes[] = {
     DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0,
     DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K,
-    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z};
+    DType::kQ6_K, DType::kQ4_Z, DType::kQ8_Z, DType::kQ8_C};
 
 const PackedImageKey kKey = {.weights_sha256 = std::string(64, 'a'),
                              .isa = "AVX3_ZEN4"};
@@ -32,7 +32,7 @@ constexpr char kLayoutChecksums[] =
     "F32 afe52e15\nF16 0720b0cc\nBF16 0720b0cc\nQ8_0 6a0a5404\n"
     "Q4_0 77e2b025\nQ4_1 b2d20315\nQ5_0 b1092e77\nQ5_1 d567107d\n"
     "Q4_K c3417023\nQ5_K 650717bf\nQ6_K ae4ed2aa\nQ4_Z e1939c52\n"
-    "Q8_Z bb527733\n";
+    "Q8_Z bb527733\nQ8_C ced5477e\n";
 
 // [70, 512] with every byte different from its neighbours: two panels, the
 // second one padded, and two blocks of the K types.
