@@ -41,12 +41,28 @@ struct RawTensor {
 //   g_idx    I32 [in], the group of each     none: group_size neighbours each
 //            input; or none, as AWQ
 //
-// Source: AutoGPTQ 0.7.1 qlinear_cuda_old.py; AutoAWQ 0.2.9 linear/gemm.py.
+// compressed-tensors has other names, and two formats:
+//
+//            int-quantized                   pack-quantized
+//   qweight  weight: I8 [out, in], signed    weight_packed: I32 [out, in / w],
+//                                            inputs k, k + 1, ...
+//   qzeros   weight_zero_point: I8 [out,     weight_zero_point: I32 [out / w,
+//            groups], signed; or none: 0     groups], outputs in order; or
+//            none:
+//                                            the middle
+//   scales   weight_scale: F16, BF16 or F32 [out, groups]; or one for all
+//   g_idx    weight_g_idx: I32 [in], the group of each input; or none
+//   shape                                    weight_shape: I64 or I32 [2], out
+//                                            and in
+//
+// Source: AutoGPTQ 0.7.1 qlinear_cuda_old.py; AutoAWQ 0.2.9 linear/gemm.py;
+// compressed-tensors 0.12.2 compressors/quantized_compressors.
 struct PackedParts {
   const RawTensor* qweight = nullptr;
   const RawTensor* qzeros = nullptr;
   const RawTensor* scales = nullptr;
   const RawTensor* g_idx = nullptr;
+  const RawTensor* shape = nullptr;
 };
 
 class PackedMatrix final : public RowMaker {
@@ -59,9 +75,10 @@ class PackedMatrix final : public RowMaker {
       const std::string& module, const PackedParts& parts,
       const QuantizationConfig& config);
 
-  // Q4_0 or Q8_0 where every zero point is the middle, Q4_Z or Q8_Z where not,
-  // with an order of inputs where g_idx spreads the groups. F32 for what these
-  // cannot hold; why_float() says what it is then.
+  // Q8_C where each output has one scale, numbers of 8 bits and a zero point in
+  // the middle. Else Q4_0 or Q8_0 where every zero point is the middle, Q4_Z or
+  // Q8_Z where not, with an order of inputs where g_idx spreads the groups. F32
+  // for what these cannot hold; why_float() says what it is then.
   TensorView view() const { return {dtype_, {out_, in_}, nullptr, this}; }
   const std::string& why_float() const { return why_float_; }
 
@@ -75,10 +92,18 @@ class PackedMatrix final : public RowMaker {
 
   absl::Status ReadShapes(const std::string& module, const PackedParts& parts,
                           const QuantizationConfig& config);
+  absl::Status ReadScaleType(const RawTensor& scales);
+  absl::Status ReadRows(const std::string& module, const PackedParts& parts,
+                        const QuantizationConfig& config);
+  absl::Status ReadRowsShape(const PackedParts& parts,
+                             const QuantizationConfig& config);
   absl::Status ReadGroups(const std::string& module, const PackedParts& parts,
                           const QuantizationConfig& config);
+  // Neighbours are groups.
+  void FillGroups(int64_t group_size);
   bool FindOrder();
   bool HoldsScales();
+  bool AllZerosAreMiddle() const;
   void ChooseType();
 
   float ScaleAt(int64_t group, int64_t row) const;
@@ -99,8 +124,11 @@ class PackedMatrix final : public RowMaker {
   int64_t out_ = 0;
   int64_t in_ = 0;
   int64_t num_groups_ = 0;
+  bool signed_bytes_ = false;  // numbers and zero points, instead of words
+  bool one_scale_ = false;     // of the whole matrix
+  bool one_zero_ = false;      // as well
   const std::byte* qweight_ = nullptr;
-  const std::byte* qzeros_ = nullptr;
+  const std::byte* qzeros_ = nullptr;  // null: the middle
   const std::byte* scales_ = nullptr;
   ScaleType scale_type_ = ScaleType::kF16;
   std::vector<int32_t> groups_;  // by input

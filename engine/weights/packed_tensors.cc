@@ -18,14 +18,28 @@ struct PartKind {
   std::string_view suffix;
   const RawTensor* PackedParts::* part;
 };
-constexpr PartKind kPartKinds[] = {{".qweight", &PackedParts::qweight},
-                                   {".qzeros", &PackedParts::qzeros},
-                                   {".scales", &PackedParts::scales},
-                                   {".g_idx", &PackedParts::g_idx}};
+constexpr PartKind kPartsOfColumns[] = {{".qweight", &PackedParts::qweight},
+                                        {".qzeros", &PackedParts::qzeros},
+                                        {".scales", &PackedParts::scales},
+                                        {".g_idx", &PackedParts::g_idx}};
+constexpr PartKind kPartsOfRows[] = {
+    {".weight", &PackedParts::qweight},
+    {".weight_packed", &PackedParts::qweight},
+    {".weight_zero_point", &PackedParts::qzeros},
+    {".weight_scale", &PackedParts::scales},
+    {".weight_g_idx", &PackedParts::g_idx},
+    {".weight_shape", &PackedParts::shape}};
 
-const PartKind* KindOf(std::string_view name) {
-  for (const PartKind& kind : kPartKinds) {
-    if (name.ends_with(kind.suffix)) return &kind;
+const PartKind* KindOf(const QuantizationConfig& config, std::string_view name,
+                       std::string_view dtype_name) {
+  const bool rows = config.order == WordOrder::kRows;
+  for (const PartKind& kind : rows ? std::span<const PartKind>(kPartsOfRows)
+                                   : std::span(kPartsOfColumns)) {
+    if (!name.ends_with(kind.suffix)) continue;
+    // Modules that were not converted have theirs as floats.
+    const bool floats =
+        dtype_name == "F32" || dtype_name == "F16" || dtype_name == "BF16";
+    return kind.suffix == ".weight" && floats ? nullptr : &kind;
   }
   return nullptr;
 }
@@ -41,7 +55,9 @@ absl::Status AddMatrix(const std::string& module, const PackedParts& stored,
         "tensor %s is kept in float32, %d bytes instead of %d, and computed "
         "in exact numerics: %s",
         name, view.dim(0) * view.row_bytes(),
-        NumElements(stored.qweight->shape) * 4, matrix->why_float()));
+        NumElements(stored.qweight->shape) *
+            (stored.qweight->dtype_name == "I8" ? 1 : 4),
+        matrix->why_float()));
   }
   parts.tensors.push_back({.name = name,
                            .view = view,
@@ -53,14 +69,17 @@ absl::Status AddMatrix(const std::string& module, const PackedParts& stored,
 
 }  // namespace
 
-bool IsPackedPart(std::string_view name) { return KindOf(name) != nullptr; }
+bool IsPackedPart(const QuantizationConfig& config, std::string_view name,
+                  std::string_view dtype_name) {
+  return KindOf(config, name, dtype_name) != nullptr;
+}
 
 absl::Status AddPackedTensors(std::span<const RawTensor> tensors,
                               const QuantizationConfig& config,
                               SourceParts& parts) {
   std::map<std::string, PackedParts> modules;
   for (const RawTensor& tensor : tensors) {
-    const PartKind* kind = KindOf(tensor.name);
+    const PartKind* kind = KindOf(config, tensor.name, tensor.dtype_name);
     if (kind == nullptr) continue;
     const RawTensor*& part = modules[tensor.name.substr(
                                  0, tensor.name.size() - kind->suffix.size())].*

@@ -1,5 +1,6 @@
-// The tensors of a checkpoint whose matrices are packed (GPTQ, AWQ): finds the
-// parts of each among what its files hold, and makes one tensor of them.
+// The tensors of a checkpoint whose matrices are packed (GPTQ, AWQ,
+// compressed-tensors): finds the parts of each among what its files hold, and
+// makes one tensor of them.
 #ifndef HEADRACE_ENGINE_WEIGHTS_PACKED_TENSORS_H_
 #define HEADRACE_ENGINE_WEIGHTS_PACKED_TENSORS_H_
 
@@ -14,13 +15,14 @@
 
 namespace headrace {
 
-// Whether a tensor of this name is part of a packed matrix.
-bool IsPackedPart(std::string_view name);
+// Whether a tensor of this name and dtype is part of a packed matrix.
+bool IsPackedPart(const QuantizationConfig& config, std::string_view name,
+                  std::string_view dtype_name);
 
-// Adds the tensor X.weight for each X.qweight, and to the warnings which of
+// Adds the tensor X.weight for each matrix, and to the warnings which of
 // them are kept in float32. What `tensors` point into is in `parts.files`.
-// Errors: as PackedMatrix::Create(); DATA_LOSS for parts without X.qweight or
-// two of one name.
+// Errors: as PackedMatrix::Create(); DATA_LOSS for parts without their
+// numbers or two of one name.
 absl::Status AddPackedTensors(std::span<const RawTensor> tensors,
                               const QuantizationConfig& config,
                               SourceParts& parts);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/weights/compressed_tensors_config.h"
 #include "engine/weights/file_error.h"
 #include "engine/weights/metadata_reader.h"
 
@@ -17,13 +18,6 @@ namespace {
 
 constexpr std::string_view kKey = "quantization_config";
 constexpr int64_t kMaxGroupSize = int64_t{1} << 24;
-
-absl::Status Unsupported(const MetadataReader& keys, std::string_view key,
-                         std::string_view value, std::string_view supported) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "config.json: ", keys.FullKey(key), " is ", std::string(value),
-      "; supported: ", std::string(supported)));
-}
 
 // The first of these fields that is there, in lower case.
 struct Choice {
@@ -45,7 +39,8 @@ absl::Status ReadGroupSize(const MetadataReader& keys,
   ASSIGN_OR_RETURN(const auto size,
                    keys.OptionalInt("group_size", -1, kMaxGroupSize));
   if (size == 0) {
-    return Unsupported(keys, "group_size", "0", "-1 (a whole row), 1 or more");
+    return UnsupportedValue(keys, "group_size", "0",
+                            "-1 (a whole row), 1 or more");
   }
   out.group_size = size.value_or(out.group_size);
   return absl::OkStatus();
@@ -55,19 +50,19 @@ absl::StatusOr<QuantizationConfig> ReadGptq(const MetadataReader& keys) {
   QuantizationConfig out = {.name = "GPTQ", .order = WordOrder::kGptq};
   ASSIGN_OR_RETURN(out.bits, keys.Int("bits", 1, 32));
   if (out.bits != 4 && out.bits != 8) {
-    return Unsupported(keys, "bits", absl::StrCat(out.bits), "4, 8");
+    return UnsupportedValue(keys, "bits", absl::StrCat(out.bits), "4, 8");
   }
   RETURN_IF_ERROR(ReadGroupSize(keys, out));
   ASSIGN_OR_RETURN(const auto marlin, keys.OptionalBool("is_marlin_format"));
   if (marlin.value_or(false)) {
-    return Unsupported(keys, "is_marlin_format", "true", "false");
+    return UnsupportedValue(keys, "is_marlin_format", "true", "false");
   }
   ASSIGN_OR_RETURN(const Choice format,
                    FirstOf(keys, {"checkpoint_format", "format"},
                            {"checkpoint_format", "gptq"}));
   if (format.value != "gptq" && format.value != "gptq_v2") {
-    return Unsupported(keys, format.key, Quoted(format.value),
-                       "\"gptq\", \"gptq_v2\"");
+    return UnsupportedValue(keys, format.key, Quoted(format.value),
+                            "\"gptq\", \"gptq_v2\"");
   }
   out.zeros_minus_one = format.value == "gptq";
   ASSIGN_OR_RETURN(const auto desc_act, keys.OptionalBool("desc_act"));
@@ -82,19 +77,21 @@ absl::StatusOr<QuantizationConfig> ReadAwq(const MetadataReader& keys) {
   QuantizationConfig out = {.name = "AWQ", .order = WordOrder::kAwq};
   ASSIGN_OR_RETURN(out.bits, keys.Int("bits", 1, 32));
   if (out.bits != 4) {
-    return Unsupported(keys, "bits", absl::StrCat(out.bits), "4");
+    return UnsupportedValue(keys, "bits", absl::StrCat(out.bits), "4");
   }
   RETURN_IF_ERROR(ReadGroupSize(keys, out));
   ASSIGN_OR_RETURN(const Choice version,
                    FirstOf(keys, {"version", "checkpoint_format", "format"},
                            {"version", "gemm"}));
   if (version.value != "gemm") {
-    return Unsupported(keys, version.key, Quoted(version.value), "\"gemm\"");
+    return UnsupportedValue(keys, version.key, Quoted(version.value),
+                            "\"gemm\"");
   }
   ASSIGN_OR_RETURN(const Choice backend,
                    FirstOf(keys, {"backend"}, {"backend", "autoawq"}));
   if (backend.value == "llm-awq") {
-    return Unsupported(keys, backend.key, Quoted(backend.value), "\"autoawq\"");
+    return UnsupportedValue(keys, backend.key, Quoted(backend.value),
+                            "\"autoawq\"");
   }
   return out;
 }
@@ -104,7 +101,10 @@ struct Method {
   std::string_view name;  // as quant_method spells it
   absl::StatusOr<QuantizationConfig> (*read)(const MetadataReader& keys);
 };
-constexpr Method kMethods[] = {{"gptq", ReadGptq}, {"awq", ReadAwq}};
+constexpr Method kMethods[] = {
+    {"gptq", ReadGptq},
+    {"awq", ReadAwq},
+    {"compressed-tensors", ReadCompressedTensorsConfig}};
 
 }  // namespace
 
@@ -123,9 +123,17 @@ absl::StatusOr<std::optional<QuantizationConfig>> ReadQuantizationConfig(
     }
     supported.push_back(Quoted(method.name));
   }
-  return Unsupported(keys, "quant_method",
-                     name.has_value() ? Quoted(*name) : "missing",
-                     absl::StrJoin(supported, ", "));
+  return UnsupportedValue(keys, "quant_method",
+                          name.has_value() ? Quoted(*name) : "missing",
+                          absl::StrJoin(supported, ", "));
+}
+
+absl::Status UnsupportedValue(const MetadataReader& keys, std::string_view key,
+                              std::string_view value,
+                              std::string_view supported) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "config.json: ", keys.FullKey(key), " is ", std::string(value),
+      "; supported: ", std::string(supported)));
 }
 
 }  // namespace headrace

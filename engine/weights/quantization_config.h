@@ -8,16 +8,18 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "engine/weights/metadata_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace headrace {
 
 // Where the numbers lie that share a word: neighbours along a column's inputs,
-// or along its row's outputs in an order of their own.
-enum class WordOrder : uint8_t { kGptq, kAwq };
+// or along its row's outputs in an order of their own; or (compressed-tensors)
+// neighbours along an output's inputs, where that output is a row of words.
+enum class WordOrder : uint8_t { kGptq, kAwq, kRows };
 
 struct QuantizationConfig {
-  std::string_view name;  // "GPTQ", "AWQ"
+  std::string_view name;  // "GPTQ", "AWQ", "compressed-tensors"
   WordOrder order = WordOrder::kGptq;
   int64_t bits = 4;          // 4 or 8
   int64_t group_size = 128;  // inputs that share a scale; -1: all of them
@@ -35,9 +37,15 @@ struct QuantizationConfig {
 // value and what is; DATA_LOSS for a value of the wrong type.
 // Source: transformers 4.57 utils/quantization_config.py (GPTQConfig,
 // AwqConfig); GPTQModel 5 quantization/config.py; AutoAWQ 0.2.9
-// models/_config.py.
+// models/_config.py; compressed-tensors 0.12.2 quantization/quant_config.py,
+// quant_scheme.py, quant_args.py.
 absl::StatusOr<std::optional<QuantizationConfig>> ReadQuantizationConfig(
     const nlohmann::ordered_json& config);
+
+// INVALID_ARGUMENT for a value of quantization_config that is not supported.
+absl::Status UnsupportedValue(const MetadataReader& keys, std::string_view key,
+                              std::string_view value,
+                              std::string_view supported);
 
 }  // namespace headrace
 

@@ -221,13 +221,16 @@ class FolderOpener {
     std::vector<std::string> unsupported;
     std::set<std::string_view> dtypes;
     for (SafetensorsInfo& info : infos) {
-      if (!quantization_.has_value() && info.name.ends_with(".qweight")) {
+      if (!quantization_.has_value() &&
+          (info.name.ends_with(".qweight") ||
+           info.name.ends_with(".weight_packed"))) {
         return FileError(file.name(),
                          absl::StrFormat("tensor %s is packed, but config.json "
                                          "has no quantization_config",
                                          Quoted(info.name)));
       }
-      if (quantization_.has_value() && IsPackedPart(info.name)) {
+      if (quantization_.has_value() &&
+          IsPackedPart(*quantization_, info.name, info.dtype_name)) {
         packed_.push_back({.name = std::move(info.name),
                            .location = absl::StrFormat(
                                "%s: offset %d", file.name(), info.offset),

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/log/check.h"
@@ -23,7 +24,11 @@ const QuantizationConfig kConfigs[] = {
     {.name = "GPTQ", .bits = 4, .group_size = 32, .zeros_minus_one = true},
     {.name = "GPTQ", .bits = 8, .group_size = -1},
     {.name = "GPTQ", .bits = 4, .group_size = 16, .has_overrides = true},
-    {.name = "AWQ", .order = WordOrder::kAwq, .group_size = 32}};
+    {.name = "AWQ", .order = WordOrder::kAwq, .group_size = 32},
+    {.name = "rows",
+     .order = WordOrder::kRows,
+     .group_size = -1,
+     .has_overrides = true}};
 
 std::string Seed(const Shape& qweight, int64_t groups, int64_t words,
                  const Shape& g_idx) {
@@ -39,6 +44,17 @@ std::string Seed(const Shape& qweight, int64_t groups, int64_t words,
                                     {"g", "I32", g_idx, zeros(g_idx, 4)}});
 }
 
+// Of rows: bytes, or words if there is a shape.
+std::string SeedOfRows(SafetensorsEntry weight, SafetensorsEntry zeros,
+                       const std::vector<SafetensorsEntry>& shape) {
+  std::vector<SafetensorsEntry> parts = {
+      std::move(weight),
+      std::move(zeros),
+      {"s", "F32", {8, 1}, std::string(32, 'A')}};
+  parts.insert(parts.end(), shape.begin(), shape.end());
+  return SerializeSafetensors(parts);
+}
+
 void MakeAllRows(const PackedMatrix& matrix) {
   const TensorView view = matrix.view();
   const auto row_bytes = static_cast<size_t>(view.row_bytes());
@@ -49,8 +65,14 @@ void MakeAllRows(const PackedMatrix& matrix) {
 }  // namespace
 
 std::vector<std::string> FuzzSeeds() {
-  return {Seed({8, 8}, 2, 1, {64}), Seed({4, 8}, 1, 1, {32}),
-          Seed({64, 1}, 2, 1, {64})};
+  return {
+      Seed({8, 8}, 2, 1, {64}), Seed({4, 8}, 1, 1, {32}),
+      Seed({64, 1}, 2, 1, {64}),
+      SeedOfRows({"q", "I8", {8, 32}, std::string(256, '\0')},
+                 {"z", "I8", {8, 1}, std::string(8, '\0')}, {}),
+      SeedOfRows({"q", "I32", {8, 4}, std::string(128, '\0')},
+                 {"z", "I32", {1, 1}, std::string(4, '\0')},
+                 {{"h", "I32", {2}, std::string("\x08\0\0\0\x20\0\0\0", 8)}})};
 }
 
 }  // namespace headrace
@@ -75,6 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (tensor.name == "z") parts.qzeros = &tensor;
     if (tensor.name == "s") parts.scales = &tensor;
     if (tensor.name == "g") parts.g_idx = &tensor;
+    if (tensor.name == "h") parts.shape = &tensor;
   }
   for (const headrace::QuantizationConfig& config : headrace::kConfigs) {
     const auto matrix = PackedMatrix::Create("x", parts, config);

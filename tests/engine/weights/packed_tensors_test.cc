@@ -1,5 +1,5 @@
-// Packed matrices (GPTQ, AWQ) word by word, and checkpoints that contradict
-// themselves. Whole models of the libraries' own making:
+// Packed matrices (GPTQ, AWQ, compressed-tensors) word by word, and checkpoints
+// that contradict themselves. Whole models of the libraries' own making:
 // tests/engine/packed_weights_test.cc.
 #include <cstddef>
 #include <cstdint>
@@ -439,13 +439,14 @@ TEST_P(QuantizationConfigTest, WhatIsNotSupportedIsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     All, QuantizationConfigTest,
     ::testing::Values(
-        Refused{"CompressedTensors",
-                {{"quant_method", "compressed-tensors"}},
-                {"quantization_config.quant_method", "\"compressed-tensors\"",
-                 "\"gptq\", \"awq\""}},
+        Refused{"NoCompressedGroups",
+                {{"quant_method", "compressed-tensors"},
+                 {"format", "int-quantized"}},
+                {"quantization_config.config_groups", "missing"}},
         Refused{"BitsAndBytes",
                 {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}},
-                {"quant_method", "\"bitsandbytes\""}},
+                {"quant_method", "\"bitsandbytes\"", "\"gptq\", \"awq\"",
+                 "\"compressed-tensors\""}},
         Refused{"Fp8", {{"quant_method", "fp8"}}, {"\"fp8\""}},
         Refused{"NoMethod", {{"bits", 4}}, {"quant_method", "missing"}},
         Refused{"GptqOfThreeBits",
@@ -472,6 +473,291 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"NoGroups",
                 {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 0}},
                 {"group_size", "is 0"}}),
+    [](const auto& info) { return info.param.name; });
+
+// A folder of compressed-tensors with one matrix of 16 outputs and 64 inputs;
+// every test changes something.
+class CompressedTensorsTest : public PackedTensorsTest {
+ protected:
+  CompressedTensorsTest() {
+    config_ = {{"quant_method", "compressed-tensors"},
+               {"format", "int-quantized"},
+               {"quantization_status", "compressed"},
+               {"config_groups",
+                {{"group_0",
+                  {{"targets", {"Linear"}},
+                   {"weights",
+                    {{"num_bits", 8},
+                     {"type", "int"},
+                     {"symmetric", true},
+                     {"strategy", "channel"},
+                     {"dynamic", false}}},
+                   {"input_activations",
+                    {{"num_bits", 8},
+                     {"type", "int"},
+                     {"symmetric", true},
+                     {"strategy", "token"},
+                     {"dynamic", true}}}}}}},
+               {"ignore", {"lm_head"}}};
+    std::vector<int8_t> numbers(16 * 64);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<int8_t>(i % 64 * 3 - 100 + i / 64);
+    }
+    parts_ = {{"x.weight", "I8", {16, 64}, Bytes(numbers)},
+              {"x.weight_scale", "F32", {16, 1}, Bytes(std::vector(16, 0.1f))}};
+  }
+
+  Json& Group() { return config_["config_groups"]["group_0"]; }
+  // Of eight numbers 7, 6, … 0 each.
+  void UseWords(int bits) {
+    config_["format"] = "pack-quantized";
+    Group()["weights"]["num_bits"] = bits;
+    Group()["input_activations"] = nullptr;
+    const int64_t words = 64 * bits / 32;
+    parts_ = {{"x.weight_packed",
+               "I32",
+               {16, words},
+               Words(static_cast<size_t>(16 * words), 0x01234567)},
+              {"x.weight_shape", "I64", {2}, Bytes<int64_t>({16, 64})},
+              {"x.weight_scale", "F16", {16, 1}, Halves(16, 0.5f)}};
+  }
+};
+
+TEST_F(CompressedTensorsTest, BytesAreNumbersOfTheirOutput) {
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  for (const int64_t row : {0, 5, 15}) {
+    const std::vector<float> values = Row(row);
+    for (size_t k = 0; k < 64; ++k) {
+      EXPECT_EQ(values[k], 0.1f * (static_cast<float>(3 * k) - 100 +
+                                   static_cast<float>(row)))
+          << row << " " << k;
+    }
+  }
+}
+
+TEST_F(CompressedTensorsTest, OneScaleServesTheTensor) {
+  Group()["weights"]["strategy"] = "tensor";
+  Part("x.weight_scale") = {"x.weight_scale", "F32", {1}, Bytes<float>({0.1f})};
+
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  EXPECT_EQ(Row(15)[0], 0.1f * (15 - 100));
+  Part("x.weight_scale").shape = {};  // of no dimension
+  EXPECT_EQ(Row(15)[0], 0.1f * (15 - 100));
+}
+
+TEST_F(CompressedTensorsTest, BytesMayHaveGroups) {
+  Group()["weights"]["strategy"] = "group";
+  Group()["weights"]["group_size"] = 32;
+  std::vector<uint16_t> scales(32, FloatToBFloat16(0.5f));
+  scales[1] = FloatToBFloat16(2.0f);
+  Part("x.weight_scale") = {"x.weight_scale", "BF16", {16, 2}, Bytes(scales)};
+
+  EXPECT_EQ(Type(), DType::kQ8_0);
+  EXPECT_EQ(Row(0)[31], 0.5f * (3 * 31 - 100));
+  EXPECT_EQ(Row(0)[32], 2.0f * (3 * 32 - 100));
+  EXPECT_EQ(Row(1)[32], 0.5f * (3 * 32 - 99));
+}
+
+TEST_F(CompressedTensorsTest, BytesMayHaveZeroPoints) {
+  Part("x.weight_zero_point") = {
+      "x.weight_zero_point", "I8", {16, 1}, Bytes(std::vector<int8_t>(16, 0))};
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  Part("x.weight_zero_point").bytes = Bytes(std::vector<int8_t>(16, -3));
+  Part("x.weight_scale") = {"x.weight_scale", "F16", {16, 1}, Halves(16, 0.5f)};
+
+  EXPECT_EQ(Type(), DType::kQ8_Z);
+  EXPECT_EQ(Row(2)[1], 0.5f * (3 - 100 + 2 + 3));
+}
+
+TEST_F(CompressedTensorsTest, WordsRunAlongTheInputsOfAnOutput) {
+  UseWords(4);
+
+  EXPECT_EQ(Type(), DType::kQ4_0);
+  const std::vector<float> row = Row(9);
+  for (size_t k = 0; k < 64; ++k) {
+    EXPECT_EQ(row[k], 0.5f * (7 - static_cast<float>(k % 8) - 8)) << k;
+  }
+  UseWords(8);
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  EXPECT_EQ(Row(3)[0], 0.5f * (0x67 - 128));
+  EXPECT_EQ(Row(3)[3], 0.5f * (0x01 - 128));
+}
+
+TEST_F(CompressedTensorsTest, ZeroPointsInWordsRunAlongTheOutputs) {
+  UseWords(4);
+  Part("x.weight_zero_point") = {
+      "x.weight_zero_point", "I32", {2, 1}, Words(2, 0x76543210)};
+
+  EXPECT_EQ(Type(), DType::kQ4_Z);
+  EXPECT_EQ(Row(8)[0], 0.5f * 7);
+  EXPECT_EQ(Row(15)[0], 0);
+}
+
+TEST_F(CompressedTensorsTest, UnusedOrderIsNone) {
+  UseWords(4);
+  Part("x.weight_g_idx") = {
+      "x.weight_g_idx", "I32", {64}, Bytes(std::vector<int32_t>(64, -1))};
+
+  EXPECT_EQ(Row(0)[0], 0.5f * (7 - 8));
+}
+
+TEST_F(CompressedTensorsTest, OneScaleOfOddInputsIsKeptInFloat) {
+  Part("x.weight").shape = {32, 32};
+  Part("x.weight_scale").shape = {32, 1};
+  Part("x.weight_scale").bytes = Bytes(std::vector(32, 0.1f));
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  Part("x.weight").shape = {64, 16};
+  Part("x.weight_scale").shape = {64, 1};
+  Part("x.weight_scale").bytes = Bytes(std::vector(64, 0.1f));
+
+  EXPECT_EQ(Type(), DType::kF32);
+  EXPECT_THAT(OpenGood()->warnings(),
+              ElementsAre(::testing::AllOf(HasSubstr("instead of 1024"),
+                                           HasSubstr("16 inputs"))));
+}
+
+TEST_F(CompressedTensorsTest, ModulesThatWereLeftAreTensors) {
+  Part("y.weight") = {"y.weight", "BF16", {2, 2}, std::string(8, '\0')};
+
+  EXPECT_EQ(OpenGood()->Find("y.weight")->view.dtype, DType::kBF16);
+}
+
+TEST_F(CompressedTensorsTest, ContradictionsAreNamed) {
+  const auto fails = [&](const std::vector<std::string>& words) {
+    EXPECT_THAT(OpenStatus(), FailsWith(absl::StatusCode::kDataLoss, words));
+  };
+  const std::vector<SafetensorsEntry> good = parts_;
+  Part("x.weight_scale").shape = {8, 2};
+  fails({"x.weight_scale", "[8, 2]", "16 outputs"});
+  parts_ = good;
+  Part("x.weight_scale") = {
+      "x.weight_scale", "F32", {16, 3}, Bytes(std::vector(48, 0.1f))};
+  fails({"x.weight_scale", "[16, 3]", "64 inputs"});
+  parts_ = good;
+  Part("x.weight_scale").dtype = "I32";
+  fails({"x.weight_scale", "is I32", "F32 is wanted"});
+  parts_ = good;
+  Part("x.weight").dtype = "F8_E4M3";
+  fails({"x.weight", "is F8_E4M3", "I8 is wanted"});
+  parts_ = good;
+  Remove("x.weight_scale");
+  fails({"x.weight_scale", "missing"});
+  parts_ = good;
+  Remove("x.weight");
+  fails({"x.weight is missing"});
+  parts_ = good;
+  Part("x.weight_zero_point") = {
+      "x.weight_zero_point", "I8", {16, 2}, std::string(32, '\0')};
+  fails({"x.weight_zero_point", "[16, 2]", "wants [16, 1]"});
+  UseWords(4);
+  Part("x.weight_shape").bytes = Bytes<int64_t>({16, 65});
+  fails({"x.weight_shape", "[16, 65]", "does not hold"});
+  Part("x.weight_shape").bytes = Bytes<int64_t>({int64_t{1} << 62, 64});
+  fails({"x.weight_shape", "does not hold"});
+  Part("x.weight_shape").bytes = Bytes<int64_t>({16, -64});
+  fails({"x.weight_shape", "[16, -64]"});
+  Part("x.weight_shape").shape = {1, 2};
+  fails({"x.weight_shape", "wants [2]"});
+  UseWords(4);
+  Remove("x.weight_packed");
+  fails({"x.weight_packed is missing"});
+}
+
+TEST_F(CompressedTensorsTest, GptqOfARowWithoutZeroPointsHasTheSameType) {
+  config_ = {{"quant_method", "gptq"}, {"bits", 8}, {"group_size", -1}};
+  parts_ = {{"x.qweight", "I32", {16, 16}, Words(256, 0xFF800100)},
+            {"x.qzeros", "I32", {1, 4}, Words(4, 0x7F7F7F7F)},
+            {"x.scales", "F16", {1, 16}, Halves(16, 0.5f)}};
+
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  const std::vector<float> row = Row(5);
+  EXPECT_THAT(std::vector(row.begin(), row.begin() + 4),
+              ElementsAre(-0.5f * 128, -0.5f * 127, 0, 0.5f * 127));
+}
+
+struct RefusedGroup {
+  std::string name;
+  Json patch;  // of a good configuration
+  std::vector<std::string> words;
+};
+
+class CompressedConfigTest
+    : public CompressedTensorsTest,
+      public ::testing::WithParamInterface<RefusedGroup> {};
+
+TEST_P(CompressedConfigTest, WhatIsNotSupportedIsNamed) {
+  ASSERT_TRUE(OpenStatus().ok()) << OpenStatus();
+  config_.merge_patch(GetParam().patch);
+
+  EXPECT_THAT(OpenStatus(),
+              FailsWith(absl::StatusCode::kInvalidArgument, GetParam().words));
+}
+
+Json OfGroup(const Json& patch) {
+  return {{"config_groups", {{"group_0", patch}}}};
+}
+Json OfWeights(const Json& patch) { return OfGroup({{"weights", patch}}); }
+Json OfInputs(const Json& patch) {
+  return OfGroup({{"input_activations", patch}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CompressedConfigTest,
+    ::testing::Values(
+        RefusedGroup{"FloatFormat",
+                     {{"format", "float-quantized"}},
+                     {"quantization_config.format", "\"float-quantized\"",
+                      "\"int-quantized\""}},
+        RefusedGroup{
+            "Marlin", {{"format", "marlin-24"}}, {"format", "\"marlin-24\""}},
+        RefusedGroup{"NotCompressed",
+                     {{"quantization_status", "frozen"}},
+                     {"quantization_status", "\"frozen\"", "\"compressed\""}},
+        RefusedGroup{"KeysAndValues",
+                     {{"kv_cache_scheme", {{"num_bits", 8}}}},
+                     {"kv_cache_scheme", "null"}},
+        RefusedGroup{"Sparse",
+                     {{"sparsity_config", {{"format", "sparse-24-bitmask"}}}},
+                     {"sparsity_config.format", "\"sparse-24-bitmask\""}},
+        RefusedGroup{"GroupOfPresets",
+                     {{"config_groups", {{"W8A8", {"Linear"}}}}},
+                     {"config_groups.W8A8", "array", "an object"}},
+        RefusedGroup{"GroupFormat",
+                     OfGroup({{"format", "nvfp4-pack-quantized"}}),
+                     {"config_groups.group_0.format", "nvfp4-pack-quantized"}},
+        RefusedGroup{"NoWeights",
+                     OfGroup({{"weights", nullptr}}),
+                     {"config_groups.group_0.weights", "missing"}},
+        RefusedGroup{"Outputs",
+                     OfGroup({{"output_activations", {{"num_bits", 8}}}}),
+                     {"group_0.output_activations", "null"}},
+        RefusedGroup{"Fp8Weights",
+                     OfWeights({{"type", "float"}}),
+                     {"group_0.weights.type", "\"float\"", "\"int\""}},
+        RefusedGroup{"ThreeBits",
+                     OfWeights({{"num_bits", 3}}),
+                     {"group_0.weights.num_bits", "is 3", "4, 8"}},
+        RefusedGroup{"Blocks",
+                     OfWeights({{"strategy", "block"}}),
+                     {"group_0.weights.strategy", "\"block\"", "\"channel\""}},
+        RefusedGroup{"DynamicWeights",
+                     OfWeights({{"dynamic", true}}),
+                     {"group_0.weights.dynamic", "is true"}},
+        RefusedGroup{"StaticActivations",
+                     OfInputs({{"dynamic", false}}),
+                     {"group_0.input_activations.dynamic", "is false"}},
+        RefusedGroup{"AsymmetricActivations",
+                     OfInputs({{"symmetric", false}}),
+                     {"group_0.input_activations.symmetric", "is false"}},
+        RefusedGroup{"ActivationsOfTheTensor",
+                     OfInputs({{"strategy", "tensor"}}),
+                     {"input_activations.strategy", "\"tensor\"", "\"token\""}},
+        RefusedGroup{"Fp8Activations",
+                     OfInputs({{"type", "float"}}),
+                     {"input_activations.type", "\"float\""}},
+        RefusedGroup{"FourBitActivations",
+                     OfInputs({{"num_bits", 4}}),
+                     {"input_activations.num_bits", "is 4"}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
