@@ -88,10 +88,11 @@ void SuspendAndResume(Engine& engine, std::span<Running> running) {
 
 }  // namespace
 
-void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
+void RunTogether(Engine& engine, const std::vector<TestSequence*>& sequences,
                  const Schedule& schedule) {
   static uint64_t next_id = 1;
   std::vector<Running> running;
+  running.reserve(sequences.size());
   for (TestSequence* test : sequences) {
     running.push_back({.test = test, .id = SequenceId{next_id++}});
   }
@@ -130,7 +131,7 @@ void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
       SuspendAndResume(engine, std::span(running).first(opened));
     }
   }
-  for (Running& r : running) {
+  for (const Running& r : running) {
     engine.FinishSequence(r.id);
     SequenceReport report = engine.report(r.id);
     r.test->checks = report.checks;

@@ -111,7 +111,7 @@ struct Schedule {
 };
 
 // Opens every sequence, steps them together until all are done, closes them.
-void RunTogether(Engine& engine, std::vector<TestSequence*> sequences,
+void RunTogether(Engine& engine, const std::vector<TestSequence*>& sequences,
                  const Schedule& schedule = {});
 
 // Every capturable hook, all layers, all rows, with checks.

@@ -29,7 +29,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 // Those of a checkpoint.
 const GoldenArrays& GoldensOf(const std::string& name) {
@@ -150,9 +149,9 @@ TEST_P(PackedWeightsTest, FastLogitsAreNearTheExactOnes) {
 }
 
 TEST_P(PackedWeightsTest, ChunksThreadsAndCompanyChangeNoBit) {
-  std::vector<int32_t> ids;
-  for (int32_t i = 0; i < 40; ++i) ids.push_back((i * 17 + 5) % 64);
-  std::vector<int32_t> others(ids.rbegin(), ids.rend());
+  std::vector<int32_t> ids(40);
+  for (int32_t i = 0; i < 40; ++i) ids[i] = (i * 17 + 5) % 64;
+  const std::vector<int32_t> others(ids.rbegin(), ids.rend());
   for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
     const std::vector<float> alone = LogitsOf(Options(numerics), ids);
     EngineOptions options = Options(numerics, 2);
@@ -170,7 +169,7 @@ TEST_P(PackedWeightsTest, ChunksThreadsAndCompanyChangeNoBit) {
 }
 
 TEST_P(PackedWeightsTest, WeightsPackedBeforeGiveTheSameBits) {
-  TempFolder folder;
+  const TempFolder folder;
   for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
     const std::vector<float> expected = LogitsOf(Options(numerics), ids_);
     EngineOptions options = Options(numerics);

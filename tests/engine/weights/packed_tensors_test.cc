@@ -427,7 +427,7 @@ struct Refused {
 class QuantizationConfigTest : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(QuantizationConfigTest, WhatIsNotSupportedIsNamed) {
-  TempFolder folder;
+  const TempFolder folder;
   const Json config = {{"quantization_config", GetParam().config}};
   WriteFile(folder.Join("config.json"), config.dump());
   WriteFile(folder.Join("model.safetensors"), SerializeSafetensors({}));

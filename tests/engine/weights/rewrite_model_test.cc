@@ -25,7 +25,7 @@ namespace {
 
 TEST(ReadModelTest, GivesBackTheModelThatWasWrittenAsGguf) {
   for (const bool has_lm_head : {true, false}) {
-    TempFolder folder;
+    const TempFolder folder;
     const TestModel model = BuildTinyModel({.has_lm_head = has_lm_head});
     WriteGgufModel(model, folder.Join("a.gguf"));
 
@@ -47,7 +47,7 @@ TEST(ReadModelTest, GivesBackTheModelThatWasWrittenAsGguf) {
 }
 
 TEST(RewriteGgufTest, KeepsTheTensorsAndChangesTheKeys) {
-  TempFolder folder;
+  const TempFolder folder;
   WriteGgufModel(BuildTinyModel(), folder.Join("a.gguf"),
                  {.dtype = DType::kQ4_0});
   const auto before = OpenSource(folder.Join("a.gguf"));
@@ -68,7 +68,7 @@ TEST(ReadModelTest, RewritesStories260KInEveryFormat) {
   const std::string path = absl::StrCat(
       HEADRACE_SOURCE_DIR, "/../shared/data/stories260k/stories260K.bin");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no file " << path;
-  TempFolder folder;
+  const TempFolder folder;
   const auto original = OpenSource(path);
 
   const TestModel model = ReadModel(*original);

@@ -175,7 +175,7 @@ TEST_F(SafetensorsFolderTest, LoadsWithoutIntegerBuffersAndSaysSo) {
       {"w", "F32", {2}, std::string(8, '\0')},
       {"rotary_emb.position_ids", "I64", {1}, std::string(8, '\0')},
       {"attn.bias", "BOOL", {3}, std::string(3, '\0')}};
-  TempFolder folder;
+  const TempFolder folder;
   WriteFile(folder.Join("model.safetensors"), SerializeSafetensors(entries));
 
   const auto source = OpenSource(folder.path());
@@ -192,7 +192,7 @@ TEST_F(SafetensorsFolderTest, RealignsTensorsThatStandAtOddAddresses) {
       R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   const float value = 1.5f;
   for (const size_t padding : {0u, 1u, 2u, 3u}) {
-    TempFolder folder;
+    const TempFolder folder;
     WriteFile(folder.Join("model.safetensors"),
               SafetensorsFile(header + std::string(padding, ' '),
                               {reinterpret_cast<const char*>(&value), 4}));

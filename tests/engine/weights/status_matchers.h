@@ -25,7 +25,7 @@ MATCHER_P2(FailsWith, code, words, "") {
 
 // DATA_LOSS whose message contains every one of the words.
 template <typename... Words>
-auto IsDataLoss(Words... words) {
+auto IsDataLoss(const Words&... words) {
   return FailsWith(absl::StatusCode::kDataLoss,
                    std::vector<std::string>{words...});
 }
