@@ -32,12 +32,8 @@ ThreadTeam::ThreadTeam(int num_threads, const WorkerPlacement& placement) {
 }
 
 ThreadTeam::~ThreadTeam() {
-  {
-    const absl::MutexLock lock(&mutex_);
-    stopping_.store(true);
-    generation_.fetch_add(1);
-    wake_.SignalAll();
-  }
+  stopping_.store(true);
+  WakeSleepers();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -49,15 +45,12 @@ void ThreadTeam::ParallelFor(int64_t num_tasks, Task task) {
   }
   task_ = &task;
   num_tasks_ = num_tasks;
-  next_task_.store(0, std::memory_order_relaxed);
-  running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1);  // publishes the fields above
-  if (sleeping_.load() > 0) {
-    const absl::MutexLock lock(&mutex_);
-    wake_.SignalAll();
-  }
-  RunTasks(0);
-  for (int spins = 0; running_.load(std::memory_order_acquire) > 0; ++spins) {
+  done_.store(0, std::memory_order_relaxed);
+  untaken_.store(num_tasks);  // publishes the fields above
+  if (sleeping_.load() > 0) WakeSleepers();
+  const int64_t of_workers = num_tasks - RunTasks(0);
+  for (int spins = 0; done_.load(std::memory_order_acquire) < of_workers;
+       ++spins) {
     // A worker without a core of its own is given this one.
     if (spins < kSpinIterations) {
       CpuRelax();
@@ -67,33 +60,57 @@ void ThreadTeam::ParallelFor(int64_t num_tasks, Task task) {
   }
 }
 
-void ThreadTeam::RunTasks(int thread_index) {
-  for (;;) {
-    const int64_t i = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= num_tasks_) return;
-    (*task_)(i, thread_index);
+int64_t ThreadTeam::RunTasks(int thread_index) {
+  int64_t count = 0;
+  int64_t untaken = untaken_.load(std::memory_order_relaxed);
+  while (untaken > 0) {
+    // The region seen may be over and the next begun: then this takes a task
+    // of that one.
+    if (!untaken_.compare_exchange_weak(untaken, untaken - 1,
+                                        std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+      continue;
+    }
+    (*task_)(num_tasks_ - untaken, thread_index);
+    ++count;
+    untaken = untaken_.load(std::memory_order_relaxed);
   }
+  return count;
 }
 
 void ThreadTeam::WorkerMain(int thread_index) {
-  uint32_t seen = 0;
-  for (;;) {
-    int spins = 0;
-    while (generation_.load(std::memory_order_acquire) == seen) {
-      if (++spins < kSpinIterations) {
-        CpuRelax();
-        continue;
-      }
-      const absl::MutexLock lock(&mutex_);
-      sleeping_.fetch_add(1);
-      while (generation_.load() == seen) wake_.Wait(&mutex_);
-      sleeping_.fetch_sub(1);
+  int spins = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const int64_t count = RunTasks(thread_index);
+    if (count > 0) {
+      done_.fetch_add(count, std::memory_order_release);
+      spins = 0;
+    } else if (++spins < kSpinIterations) {
+      CpuRelax();
+    } else {
+      Sleep();
+      spins = 0;
     }
-    ++seen;
-    if (stopping_.load()) return;
-    RunTasks(thread_index);
-    running_.fetch_sub(1, std::memory_order_release);
   }
+}
+
+void ThreadTeam::WakeSleepers() {
+  const absl::MutexLock lock(&mutex_);
+  ++wakes_;
+  sleeping_.store(0);
+  wake_.SignalAll();
+}
+
+void ThreadTeam::Sleep() {
+  const absl::MutexLock lock(&mutex_);
+  sleeping_.fetch_add(1);
+  // Only now does a new region, or the end, call WakeSleepers().
+  if (untaken_.load() > 0 || stopping_.load()) {
+    sleeping_.fetch_sub(1);
+    return;
+  }
+  const uint64_t seen = wakes_;
+  while (wakes_ == seen) wake_.Wait(&mutex_);
 }
 
 }  // namespace headrace

@@ -19,7 +19,9 @@ namespace headrace {
 // spin for a few microseconds after a region (the length of a layer's serial
 // part), then sleep, so an idle team costs nothing.
 //
-// Which worker runs which task is not fixed; results must not depend on it.
+// Which worker runs which task is not fixed; results must not depend on it. A
+// region waits for tasks and not for workers: one that sleeps, or whose core
+// something else uses, takes no task and holds nobody up.
 //
 // Owned by the batch loop: ParallelFor is called by one thread at a time.
 class ThreadTeam {
@@ -41,18 +43,23 @@ class ThreadTeam {
 
  private:
   void WorkerMain(int thread_index);
-  void RunTasks(int thread_index);
+  // Runs tasks until all are taken; returns how many.
+  int64_t RunTasks(int thread_index);
+  void WakeSleepers() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The region in flight; published by generation_, read by the workers.
+  // The region in flight; published by untaken_, read by who took a task.
   const Task* task_ = nullptr;
   int64_t num_tasks_ = 0;
-  std::atomic<int64_t> next_task_{0};
-  std::atomic<uint32_t> generation_{0};
-  std::atomic<int> running_{0};
+  // Tasks that nobody has taken. Whoever takes one keeps the region in flight
+  // until it is added to done_.
+  std::atomic<int64_t> untaken_{0};
+  std::atomic<int64_t> done_{0};  // by workers
   std::atomic<int> sleeping_{0};
   std::atomic<bool> stopping_{false};
   absl::Mutex mutex_;
   absl::CondVar wake_;
+  uint64_t wakes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> workers_;
 };
 
