@@ -148,8 +148,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
   progress.Report("packing", kReadShare);
 
   const ResourceLimits limits = ReadResourceLimits();
-  const int threads =
-      options.num_threads > 0 ? options.num_threads : limits.cores;
+  const int threads = limits.ThreadsFor(options.num_threads);
   ASSIGN_OR_RETURN(
       std::unique_ptr<OpsContext> ops,
       OpsContext::Create(threads, PlaceWorkers(threads, limits.has_cpu_quota)));

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/resource_limits.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/worker_placement.h"
 #include "grpcpp/ext/channelz_service_plugin.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/resource_quota.h"
@@ -95,6 +96,15 @@ void SetChannelArguments(const ServerOptions& options,
   }
 }
 
+// Where threads of the server are not in the way of the one that computes and
+// that all others wait for.
+std::vector<int> CoresBesideBatchLoop(const ServerOptions& options) {
+  const ResourceLimits limits = ReadResourceLimits();
+  return PlaceWorkers(limits.ThreadsFor(options.engine.num_threads),
+                      limits.has_cpu_quota)
+      .CoresBesideFirst();
+}
+
 absl::Status CheckAtLeastOne(const char* name, int64_t value) {
   if (value >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -166,6 +176,7 @@ Server::Server(ServerOptions options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
+  const StartThreadsOn beside_batch_loop(CoresBesideBatchLoop(options));
   std::unique_ptr<Server> server(new Server(std::move(options)));
   ASSIGN_OR_RETURN(server->metrics_,
                    Metrics::Create(server->options_.metrics_listen));

@@ -9,6 +9,11 @@
 namespace headrace {
 
 struct ResourceLimits {
+  // Compute threads: as many as asked for; 0: one for each core.
+  int ThreadsFor(int requested) const {
+    return requested > 0 ? requested : cores;
+  }
+
   // Whole cores: affinity and CPU quota, the quota rounded down; at least 1.
   int cores = 1;
   // Bytes that this process may still come to hold: the least of every cgroup

@@ -60,12 +60,28 @@ std::vector<std::vector<int>> ReadNodes(const PlacementSources& sources) {
   return nodes;
 }
 
-}  // namespace
+// Where the calling thread may run.
+std::vector<int> AffinityCores() {
+  std::vector<int> cores;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mask)) cores.push_back(core);
+  }
+  return cores;
+}
 
-WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources) {
-  if (sources.has_cpu_quota) return {};
-  const std::vector<std::vector<int>> nodes = ReadNodes(sources);
-  if (nodes.size() < 2) return {};
+WorkerPlacement CoreForEach(const std::vector<std::vector<int>>& nodes) {
+  WorkerPlacement placement;
+  for (const std::vector<int>& node : nodes) {
+    for (const int core : node) placement.cores_of_thread.push_back({core});
+  }
+  return placement;
+}
+
+WorkerPlacement NodeForEach(const std::vector<std::vector<int>>& nodes,
+                            int num_threads) {
   std::vector<const std::vector<int>*> node_of_core;
   for (const std::vector<int>& node : nodes) {
     node_of_core.insert(node_of_core.end(), node.size(), &node);
@@ -81,15 +97,34 @@ WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources) {
   return placement;
 }
 
-WorkerPlacement PlaceWorkers(int num_threads, bool has_cpu_quota) {
-  PlacementSources sources = {.root = "", .has_cpu_quota = has_cpu_quota};
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return {};
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &mask)) sources.affinity_cores.push_back(core);
+}  // namespace
+
+std::vector<int> WorkerPlacement::CoresBesideFirst() const {
+  std::vector<int> cores;
+  for (size_t i = 1; i < cores_of_thread.size(); ++i) {
+    if (cores_of_thread[i].size() != 1) return {};
+    cores.push_back(cores_of_thread[i].front());
   }
-  return PlaceWorkers(num_threads, sources);
+  return cores;
+}
+
+WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources) {
+  if (sources.has_cpu_quota || num_threads < 2) return {};
+  std::vector<std::vector<int>> nodes = ReadNodes(sources);
+  // Not every system tells.
+  if (nodes.empty()) nodes.push_back(sources.affinity_cores);
+  size_t num_cores = 0;
+  for (const std::vector<int>& node : nodes) num_cores += node.size();
+  if (static_cast<size_t>(num_threads) > num_cores) return {};
+  if (static_cast<size_t>(num_threads) == num_cores) return CoreForEach(nodes);
+  if (nodes.size() < 2) return {};
+  return NodeForEach(nodes, num_threads);
+}
+
+WorkerPlacement PlaceWorkers(int num_threads, bool has_cpu_quota) {
+  return PlaceWorkers(num_threads, {.root = "",
+                                    .affinity_cores = AffinityCores(),
+                                    .has_cpu_quota = has_cpu_quota});
 }
 
 void StayOn(const std::vector<int>& cores) {
@@ -98,5 +133,12 @@ void StayOn(const std::vector<int>& cores) {
   for (const int core : cores) CPU_SET(core, &mask);
   sched_setaffinity(0, sizeof(mask), &mask);
 }
+
+StartThreadsOn::StartThreadsOn(const std::vector<int>& cores)
+    : before_(AffinityCores()) {
+  if (!cores.empty()) StayOn(cores);
+}
+
+StartThreadsOn::~StartThreadsOn() { StayOn(before_); }
 
 }  // namespace headrace

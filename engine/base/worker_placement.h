@@ -1,5 +1,7 @@
-// Where the threads of a team run: on machines with several memory nodes each
-// stays on one, so that what it touches first stays near.
+// Where the threads of a team run. A team as large as the machine has a core
+// for each thread: the system would at times put two on one, beside a third
+// that is busy for a moment. On machines with several memory nodes a smaller
+// team's threads stay on a node each, so that what they touch first stays near.
 #ifndef HEADRACE_ENGINE_BASE_WORKER_PLACEMENT_H_
 #define HEADRACE_ENGINE_BASE_WORKER_PLACEMENT_H_
 
@@ -10,6 +12,11 @@ namespace headrace {
 
 // The cores that each thread may use; empty: wherever the system likes.
 struct WorkerPlacement {
+  // Where each thread has a core of its own: all but the first thread's. What
+  // runs beside the team is best kept to them: the first thread is the caller,
+  // without which nothing goes on. Empty otherwise.
+  std::vector<int> CoresBesideFirst() const;
+
   std::vector<std::vector<int>> cores_of_thread;
 };
 
@@ -20,9 +27,10 @@ struct PlacementSources {
   bool has_cpu_quota = false;
 };
 
-// Threads are dealt out to the nodes in proportion to the cores that may be
-// used there, neighbours together. Empty on a machine of one node, and under a
-// CPU quota: a thread that has to wait for its cores would use it up.
+// As many threads as cores: one on each. Fewer: they are dealt out to the nodes
+// in proportion to the cores that may be used there, neighbours together; empty
+// on a machine of one node. Empty as well for more threads than cores, and
+// under a CPU quota: a thread that has to wait for its cores would use it up.
 WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources);
 
 // Of this process.
@@ -30,6 +38,19 @@ WorkerPlacement PlaceWorkers(int num_threads, bool has_cpu_quota);
 
 // Keeps the calling thread on its cores. A hint; failure is harmless.
 void StayOn(const std::vector<int>& cores);
+
+// Threads that are started in its lifetime, by the thread that made it, stay on
+// `cores`; none given: wherever that thread may be. A hint as well.
+class StartThreadsOn {
+ public:
+  explicit StartThreadsOn(const std::vector<int>& cores);
+  ~StartThreadsOn();
+  StartThreadsOn(const StartThreadsOn&) = delete;
+  StartThreadsOn& operator=(const StartThreadsOn&) = delete;
+
+ private:
+  const std::vector<int> before_;
+};
 
 }  // namespace headrace
 

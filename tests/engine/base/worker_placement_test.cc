@@ -17,6 +17,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// Of the calling thread.
+std::vector<int> AllowedCores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  EXPECT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mask)) cores.push_back(core);
+  }
+  return cores;
+}
+
 class WorkerPlacementTest : public ::testing::Test {
  protected:
   void PutNode(int node, const std::string& cores) {
@@ -41,8 +53,52 @@ TEST_F(WorkerPlacementTest, DealsThreadsOutByTheCoresOfTheNodes) {
   PutNode(1, "2");
   const std::vector<int> first = {0, 1, 4};
   const std::vector<int> second = {2};
-  EXPECT_THAT(Place(4, 8), ElementsAre(first, first, first, second));
-  EXPECT_THAT(Place(1, 8), ElementsAre(first));
+  EXPECT_THAT(Place(3, 8), ElementsAre(first, first, second));
+  EXPECT_THAT(Place(2, 8), ElementsAre(first, second));
+}
+
+TEST_F(WorkerPlacementTest, GivesEachThreadOfAFullTeamItsOwnCore) {
+  const auto is_full = ElementsAre(ElementsAre(0), ElementsAre(1),
+                                   ElementsAre(2), ElementsAre(3));
+  EXPECT_THAT(Place(4, 4), is_full);  // of nodes nothing is known
+  Put("online", "0-1\n");
+  PutNode(0, "0-3");
+  PutNode(1, "4-7");
+  EXPECT_THAT(Place(4, 4), is_full);
+  PutNode(0, "0,2");
+  PutNode(1, "1,3");
+  EXPECT_THAT(Place(4, 4), ElementsAre(ElementsAre(0), ElementsAre(2),
+                                       ElementsAre(1), ElementsAre(3)));
+  EXPECT_THAT(Place(5, 4), IsEmpty());
+  EXPECT_THAT(Place(4, 4, /*has_cpu_quota=*/true), IsEmpty());
+  EXPECT_THAT(Place(1, 1), IsEmpty());
+}
+
+TEST(CoresBesideFirstTest, AreThoseOfTheOtherThreads) {
+  EXPECT_THAT(
+      (WorkerPlacement{.cores_of_thread = {{4}, {0}, {2}}}.CoresBesideFirst()),
+      ElementsAre(0, 2));
+  EXPECT_THAT(
+      (WorkerPlacement{.cores_of_thread = {{0, 1}, {0, 1}}}.CoresBesideFirst()),
+      IsEmpty());
+  EXPECT_THAT(WorkerPlacement{}.CoresBesideFirst(), IsEmpty());
+}
+
+TEST(StartThreadsOnTest, HoldsForThreadsThatStartMeanwhile) {
+  const std::vector<int> before = AllowedCores();
+  const std::vector<int> last = {before.back()};
+  std::vector<int> meanwhile;
+  {
+    const StartThreadsOn start(last);
+    std::thread([&] { meanwhile = AllowedCores(); }).join();
+  }
+  EXPECT_EQ(meanwhile, last);
+  EXPECT_EQ(AllowedCores(), before);
+  {
+    const StartThreadsOn start({});
+    EXPECT_EQ(AllowedCores(), before);
+  }
+  EXPECT_EQ(AllowedCores(), before);
 }
 
 TEST_F(WorkerPlacementTest, UsesOnlyCoresOfTheAffinityMask) {
@@ -65,32 +121,27 @@ TEST_F(WorkerPlacementTest, LeavesThreadsAloneWhereItWouldNotHelp) {
   EXPECT_THAT(Place(4, 8, /*has_cpu_quota=*/true), IsEmpty());
   EXPECT_EQ(Place(4, 8).size(), 4);
   PutNode(1, "no list");
-  EXPECT_THAT(Place(4, 8), IsEmpty());
+  EXPECT_THAT(Place(3, 8), IsEmpty());
 }
 
 TEST_F(WorkerPlacementTest, WorkersStayWhereTheyAreTold) {
-  cpu_set_t allowed;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-  int core = 0;
-  while (!CPU_ISSET(core, &allowed)) ++core;
-  ThreadTeam team(2, {.cores_of_thread = {{core}, {core}}});
+  const std::vector<int> allowed = AllowedCores();
+  const std::vector<int> last = {allowed.back()};
+  ThreadTeam team(2, {.cores_of_thread = {{allowed.front()}, last}});
   const std::thread::id caller = std::this_thread::get_id();
-  int cores_of_worker = 0;
+  std::vector<int> cores_of_worker;
   // The worker gets one of the two tasks, in the end.
-  while (cores_of_worker == 0) {
+  while (cores_of_worker.empty()) {
     team.ParallelFor(2, [&](int64_t, int thread_index) {
-      cpu_set_t mask;
-      if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
       if (thread_index == 0) {
         EXPECT_EQ(std::this_thread::get_id(), caller);
-        EXPECT_EQ(CPU_COUNT(&mask), CPU_COUNT(&allowed));
+        EXPECT_EQ(AllowedCores(), allowed);
       } else {
-        EXPECT_TRUE(CPU_ISSET(core, &mask));
-        cores_of_worker = CPU_COUNT(&mask);
+        cores_of_worker = AllowedCores();
       }
     });
   }
-  EXPECT_EQ(cores_of_worker, 1);
+  EXPECT_EQ(cores_of_worker, last);
 }
 
 }  // namespace
