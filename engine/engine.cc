@@ -140,7 +140,8 @@ int64_t Engine::BlocksFor(int64_t max_rows) const {
   return (max_rows + block_size - 1) / block_size;
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(EngineOptions options) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
+    const EngineOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
   const Progress progress(options);
   progress.Report("reading", 0);

@@ -105,7 +105,8 @@ class Engine {
   // Loads, packs and warms up. Errors: NOT_FOUND (no such file), DATA_LOSS
   // (malformed weights, naming tensor and offset), INVALID_ARGUMENT (options),
   // RESOURCE_EXHAUSTED (does not fit, with the numbers).
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(EngineOptions options);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const EngineOptions& options);
   virtual ~Engine() = default;
 
   virtual const ModelInfo& model() const = 0;

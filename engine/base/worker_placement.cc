@@ -36,7 +36,7 @@ std::optional<std::vector<int>> ParseList(absl::string_view text) {
 }
 
 std::vector<int> ReadList(const std::string& path) {
-  std::ifstream file(path);
+  const std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   return ParseList(text.str()).value_or(std::vector<int>());
