@@ -86,8 +86,10 @@ absl::Status CheckActivations(const MetadataReader& keys) {
   return CheckString(keys, "strategy", "tensor", {"token"});
 }
 
-// The bits of the weights of one of config_groups.
-absl::StatusOr<int64_t> CheckGroup(const Json& group, const std::string& path) {
+// One of config_groups: its weights' bits, and whether it has activations in
+// int8.
+absl::Status ReadGroup(const Json& group, const std::string& path,
+                       QuantizationConfig& out) {
   const MetadataReader keys(group, "", path);
   RETURN_IF_ERROR(
       CheckString(keys, "format", "int-quantized",
@@ -97,14 +99,17 @@ absl::StatusOr<int64_t> CheckGroup(const Json& group, const std::string& path) {
   if (inputs != nullptr) {
     RETURN_IF_ERROR(CheckActivations(MetadataReader(
         *inputs, "", absl::StrCat(keys.FullKey("input_activations"), "."))));
+    out.int8_activations = true;
   }
   RETURN_IF_ERROR(CheckAbsent(keys, "output_activations"));
   ASSIGN_OR_RETURN(const Json* weights, keys.OptionalObject("weights"));
   if (weights == nullptr) {
     return UnsupportedValue(keys, "weights", "missing", "an object");
   }
-  return CheckWeights(
-      MetadataReader(*weights, "", absl::StrCat(keys.FullKey("weights"), ".")));
+  ASSIGN_OR_RETURN(
+      out.bits, CheckWeights(MetadataReader(
+                    *weights, "", absl::StrCat(keys.FullKey("weights"), "."))));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -142,8 +147,8 @@ absl::StatusOr<QuantizationConfig> ReadCompressedTensorsConfig(
     if (!group.is_object()) {
       return UnsupportedValue(by_name, shown, group.type_name(), "an object");
     }
-    ASSIGN_OR_RETURN(
-        out.bits, CheckGroup(group, absl::StrCat(by_name.FullKey(shown), ".")));
+    RETURN_IF_ERROR(
+        ReadGroup(group, absl::StrCat(by_name.FullKey(shown), "."), out));
   }
   return out;
 }

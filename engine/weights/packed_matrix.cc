@@ -87,11 +87,15 @@ bool PackedMatrix::AllZerosAreMiddle() const {
   return true;
 }
 
-void PackedMatrix::ChooseType() {
+void PackedMatrix::ChooseType(bool int8_activations) {
   const bool all_middle = AllZerosAreMiddle();
-  const bool row_scale = bits_ == 8 && num_groups_ == 1 && all_middle;
-  if ((!row_scale && !HoldsScales()) || !FindOrder()) return;
-  dtype_ = row_scale    ? DType::kQ8_C
+  const bool one_scale = bits_ == 8 && num_groups_ == 1 && all_middle;
+  const bool holds_scales = HoldsScales();
+  if ((!one_scale && !holds_scales) || !FindOrder()) return;
+  // Q8_C is the fastest, and rounds each row of activations as a whole, which
+  // is coarser than in groups: for who asks for it.
+  const bool by_output = one_scale && (int8_activations || !holds_scales);
+  dtype_ = by_output    ? DType::kQ8_C
            : bits_ == 4 ? (all_middle ? DType::kQ4_0 : DType::kQ4_Z)
                         : (all_middle ? DType::kQ8_0 : DType::kQ8_Z);
 }

@@ -76,7 +76,8 @@ class PackedMatrix final : public RowMaker {
       const QuantizationConfig& config);
 
   // Q8_C where each output has one scale, numbers of 8 bits and a zero point in
-  // the middle. Else Q4_0 or Q8_0 where every zero point is the middle, Q4_Z or
+  // the middle, if activations are meant to be int8 or the scales are no F16
+  // numbers. Else Q4_0 or Q8_0 where every zero point is the middle, Q4_Z or
   // Q8_Z where not, with an order of inputs where g_idx spreads the groups. F32
   // for what these cannot hold; why_float() says what it is then.
   TensorView view() const { return {dtype_, {out_, in_}, nullptr, this}; }
@@ -104,7 +105,7 @@ class PackedMatrix final : public RowMaker {
   bool FindOrder();
   bool HoldsScales();
   bool AllZerosAreMiddle() const;
-  void ChooseType();
+  void ChooseType(bool int8_activations);
 
   float ScaleAt(int64_t group, int64_t row) const;
   int ZeroAt(int64_t group, int64_t row) const;

@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<PackedMatrix>> PackedMatrix::Create(
                       ? matrix->ReadRows(module, parts, config)
                       : matrix->ReadShapes(module, parts, config));
   RETURN_IF_ERROR(matrix->ReadGroups(module, parts, config));
-  matrix->ChooseType();
+  matrix->ChooseType(config.int8_activations);
   return matrix;
 }
 

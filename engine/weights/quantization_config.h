@@ -27,6 +27,8 @@ struct QuantizationConfig {
   bool desc_act = false;
   // Some modules have other bits or group sizes, which their shapes tell.
   bool has_overrides = false;
+  // Activations are meant to be rounded to 8 bits, each row as a whole.
+  bool int8_activations = false;
   // A stored zero point is one too small (in GPTQ's first format).
   bool zeros_minus_one = false;
 };

@@ -215,7 +215,7 @@ TEST(PackedWeightsTypesTest, AreTheCheapestThatHoldTheNumbers) {
   EXPECT_THAT(types_of("ct_w8a8"), ElementsAre("Q8_C"));
   EXPECT_THAT(types_of("ct_w8a8_float"), ElementsAre("Q8_C"));
   EXPECT_THAT(types_of("ct_w8_tensor"), ElementsAre("Q8_C"));
-  EXPECT_THAT(types_of("ct_w8a16_row"), ElementsAre("Q8_C"));
+  EXPECT_THAT(types_of("ct_w8a16_row"), ElementsAre("Q8_0"));
   EXPECT_THAT(types_of("ct_w8a8_asym"), ElementsAre("Q8_Z"));
   EXPECT_THAT(types_of("ct_w4a16_64"), ElementsAre("Q4_0"));
   EXPECT_THAT(types_of("ct_w4a16_row"), ElementsAre("Q4_0"));

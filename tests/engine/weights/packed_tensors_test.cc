@@ -578,7 +578,7 @@ TEST_F(CompressedTensorsTest, WordsRunAlongTheInputsOfAnOutput) {
     EXPECT_EQ(row[k], 0.5f * (7 - static_cast<float>(k % 8) - 8)) << k;
   }
   UseWords(8);
-  EXPECT_EQ(Type(), DType::kQ8_C);
+  EXPECT_EQ(Type(), DType::kQ8_0);
   EXPECT_EQ(Row(3)[0], 0.5f * (0x67 - 128));
   EXPECT_EQ(Row(3)[3], 0.5f * (0x01 - 128));
 }
@@ -663,13 +663,24 @@ TEST_F(CompressedTensorsTest, ContradictionsAreNamed) {
   fails({"x.weight_packed is missing"});
 }
 
-TEST_F(CompressedTensorsTest, GptqOfARowWithoutZeroPointsHasTheSameType) {
+TEST_F(CompressedTensorsTest, OnlyInt8ActivationsAreRoundedByTheRow) {
+  Part("x.weight_scale") = {"x.weight_scale", "F16", {16, 1}, Halves(16, 0.5f)};
+  EXPECT_EQ(Type(), DType::kQ8_C);
+  Group()["input_activations"] = nullptr;
+  EXPECT_EQ(Type(), DType::kQ8_0);
+  EXPECT_EQ(Row(2)[1], 0.5f * (3 - 100 + 2));
+  Part("x.weight_scale") = {
+      "x.weight_scale", "F32", {16, 1}, Bytes(std::vector(16, 0.1f))};
+  EXPECT_EQ(Type(), DType::kQ8_C);  // no F16 number
+}
+
+TEST_F(CompressedTensorsTest, GptqOfARowWithoutZeroPointsHasGroups) {
   config_ = {{"quant_method", "gptq"}, {"bits", 8}, {"group_size", -1}};
   parts_ = {{"x.qweight", "I32", {16, 16}, Words(256, 0xFF800100)},
             {"x.qzeros", "I32", {1, 4}, Words(4, 0x7F7F7F7F)},
             {"x.scales", "F16", {1, 16}, Halves(16, 0.5f)}};
 
-  EXPECT_EQ(Type(), DType::kQ8_C);
+  EXPECT_EQ(Type(), DType::kQ8_0);
   const std::vector<float> row = Row(5);
   EXPECT_THAT(std::vector(row.begin(), row.begin() + 4),
               ElementsAre(-0.5f * 128, -0.5f * 127, 0, 0.5f * 127));
