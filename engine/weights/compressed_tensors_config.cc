@@ -76,8 +76,9 @@ absl::StatusOr<int64_t> CheckWeights(const MetadataReader& keys) {
 absl::Status CheckActivations(const MetadataReader& keys) {
   RETURN_IF_ERROR(CheckString(keys, "type", "int", {"int"}));
   ASSIGN_OR_RETURN(const auto bits, keys.OptionalInt("num_bits", 1, 64));
-  if (bits.value_or(8) != 8) {
-    return UnsupportedValue(keys, "num_bits", absl::StrCat(*bits), "8");
+  const int64_t num_bits = bits.value_or(8);
+  if (num_bits != 8) {
+    return UnsupportedValue(keys, "num_bits", absl::StrCat(num_bits), "8");
   }
   RETURN_IF_ERROR(
       CheckBool(keys, "dynamic", /*otherwise=*/false, /*supported=*/true));

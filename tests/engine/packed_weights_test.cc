@@ -78,7 +78,8 @@ double KlDivergence(std::span<const float> p, std::span<const float> q,
                (double{of_p[i]} - double{of_q[i]} + shift);
     }
   }
-  return total / static_cast<double>(p.size() / vocab_size);
+  const size_t num_rows = p.size() / vocab_size;
+  return total / static_cast<double>(num_rows);
 }
 
 class PackedWeightsTest : public ::testing::TestWithParam<std::string> {

@@ -62,13 +62,26 @@ float Expected(const Example& example, int64_t row, int64_t column) {
   const int64_t in = example.product.panel.in;
   int64_t dot = 0;
   for (int64_t k = 0; k < in; ++k) {
-    dot += (example.src.data()[row * in + k] - 128) *
+    dot += int64_t{example.src.data()[row * in + k] - 128} *
            static_cast<int8_t>(
                example.panel.data()[512 + k / 4 * 256 + column * 4 + k % 4]);
   }
   const float scale = (static_cast<float>(column % 7) - 3) *
                       example.scales[static_cast<size_t>(row)];
   return static_cast<float>(dot) * scale;
+}
+
+// Of the first row and the last.
+void ExpectProducts(const Example& example, const std::vector<float>& got) {
+  const int64_t rows = static_cast<int64_t>(got.size()) / kColumns;
+  for (const int64_t row : {int64_t{0}, rows - 1}) {
+    for (int64_t column = 0; column < kColumns; column += 3) {
+      ASSERT_EQ(got[static_cast<size_t>(row * kColumns + column)],
+                Expected(example, row, column))
+          << example.product.panel.in << " inputs, row " << row << " of "
+          << rows;
+    }
+  }
 }
 
 class Int8GemmTest : public ::testing::TestWithParam<bool> {
@@ -97,13 +110,7 @@ TEST_P(Int8GemmTest, LoopsGiveTheSameBits) {
 
       kernels::MultiplyPanelInt8(product);
 
-      for (const int64_t row : {int64_t{0}, rows - 1}) {
-        for (int64_t column = 0; column < kColumns; column += 3) {
-          ASSERT_EQ(ours[static_cast<size_t>(row * kColumns + column)],
-                    Expected(example, row, column))
-              << in << " inputs, row " << row << " of " << rows;
-        }
-      }
+      ExpectProducts(example, ours);
       if (!gemm.Serves(in)) continue;
       gemm.Multiply({.src = example.src.data(),
                      .num_rows = rows,
