@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "engine/tensor/block_formats.h"
@@ -61,21 +64,20 @@ bool PackedMatrix::FindOrder() {
   return false;
 }
 
-// Whether every scale is an F16 number.
-bool PackedMatrix::HoldsScales() {
-  if (scale_type_ == ScaleType::kF16) return true;
+// The first scale that is no F16 number, if one is not.
+std::optional<std::string> PackedMatrix::OddScale() const {
+  if (scale_type_ == ScaleType::kF16) return std::nullopt;
   for (int64_t group = 0; group < num_groups_; ++group) {
     for (int64_t row = 0; row < out_; ++row) {
       const float scale = ScaleAt(group, row);
       if (HalfToFloat(FloatToHalf(scale)) == scale || std::isnan(scale)) {
         continue;
       }
-      why_float_ =
-          absl::StrFormat("scale %g of output %d is no F16 number", scale, row);
-      return false;
+      return absl::StrFormat("scale %g of output %d is no F16 number", scale,
+                             row);
     }
   }
-  return true;
+  return std::nullopt;
 }
 
 bool PackedMatrix::AllZerosAreMiddle() const {
@@ -90,11 +92,16 @@ bool PackedMatrix::AllZerosAreMiddle() const {
 void PackedMatrix::ChooseType(bool int8_activations) {
   const bool all_middle = AllZerosAreMiddle();
   const bool one_scale = bits_ == 8 && num_groups_ == 1 && all_middle;
-  const bool holds_scales = HoldsScales();
-  if ((!one_scale && !holds_scales) || !FindOrder()) return;
+  std::optional<std::string> odd_scale = OddScale();
   // Q8_C is the fastest, and rounds each row of activations as a whole, which
   // is coarser than in groups: for who asks for it.
-  const bool by_output = one_scale && (int8_activations || !holds_scales);
+  const bool by_output =
+      one_scale && (int8_activations || odd_scale.has_value());
+  if (!by_output && odd_scale.has_value()) {
+    why_float_ = *std::move(odd_scale);
+    return;
+  }
+  if (!FindOrder()) return;
   dtype_ = by_output    ? DType::kQ8_C
            : bits_ == 4 ? (all_middle ? DType::kQ4_0 : DType::kQ4_Z)
                         : (all_middle ? DType::kQ8_0 : DType::kQ8_Z);

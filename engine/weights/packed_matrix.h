@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,7 +104,7 @@ class PackedMatrix final : public RowMaker {
   // Neighbours are groups.
   void FillGroups(int64_t group_size);
   bool FindOrder();
-  bool HoldsScales();
+  std::optional<std::string> OddScale() const;
   bool AllZerosAreMiddle() const;
   void ChooseType(bool int8_activations);
 

@@ -672,6 +672,7 @@ TEST_F(CompressedTensorsTest, OnlyInt8ActivationsAreRoundedByTheRow) {
   Part("x.weight_scale") = {
       "x.weight_scale", "F32", {16, 1}, Bytes(std::vector(16, 0.1f))};
   EXPECT_EQ(Type(), DType::kQ8_C);  // no F16 number
+  EXPECT_THAT(OpenGood()->warnings(), ::testing::IsEmpty());
 }
 
 TEST_F(CompressedTensorsTest, GptqOfARowWithoutZeroPointsHasGroups) {
