@@ -1,12 +1,78 @@
 #include "engine/base/thread_team.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 namespace headrace {
 namespace {
+
+// ThreadSanitizer delivers signals when it likes.
+#if !__has_feature(thread_sanitizer)
+
+// Holds a thread up, as another process on its core would. What the handler of
+// a signal may do is little: pipes are among it.
+class HeldThread {
+ public:
+  explicit HeldThread(pthread_t thread) {
+    EXPECT_EQ(pipe(entered.data()), 0);
+    EXPECT_EQ(pipe(released.data()), 0);
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      char byte = 0;
+      if (write(entered[1], &byte, 1) == 1) {
+        (void)!read(released[0], &byte, 1);
+      }
+    };
+    EXPECT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+    EXPECT_EQ(pthread_kill(thread, SIGUSR1), 0);
+    char byte = 0;
+    EXPECT_EQ(read(entered[0], &byte, 1), 1);
+  }
+  ~HeldThread() {
+    const char byte = 0;
+    EXPECT_EQ(write(released[1], &byte, 1), 1);
+  }
+  HeldThread(const HeldThread&) = delete;
+  HeldThread& operator=(const HeldThread&) = delete;
+
+ private:
+  static inline std::array<int, 2> entered;
+  static inline std::array<int, 2> released;
+};
+
+TEST(ThreadTeamTest, DoesNotWaitForAWorkerThatTakesNoTask) {
+  ThreadTeam team(2);
+  // The worker gets one of the two tasks, in the end.
+  std::atomic<bool> known{false};
+  pthread_t worker = {};
+  while (!known.load()) {
+    team.ParallelFor(2, [&](int64_t, int thread_index) {
+      if (thread_index == 0) return;
+      worker = pthread_self();
+      known.store(true);
+    });
+  }
+  const HeldThread held(worker);
+
+  int runs = 0;
+  for (int region = 0; region < 100; ++region) {
+    team.ParallelFor(16, [&](int64_t, int thread_index) {
+      EXPECT_EQ(thread_index, 0);
+      ++runs;
+    });
+  }
+
+  EXPECT_EQ(runs, 1600);
+}
+
+#endif
 
 TEST(ThreadTeamTest, RunsEveryTaskOnce) {
   for (const int threads : {1, 2, 5}) {
