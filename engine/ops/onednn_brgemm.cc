@@ -1,5 +1,8 @@
 #include "engine/ops/onednn_brgemm.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/log/check.h"
 #include "engine/ops/kernels/packed_layout.h"
 
@@ -50,6 +53,39 @@ void OneDnnBrgemm::ReleaseTiles() const {
 
 void OneDnnBrgemm::Destroy::operator()(dnnl_brgemm_t kernel) const {
   LoadOneDnn()->brgemm_destroy(kernel);
+}
+
+bool OneDnnBrgemms::Compile(const OneDnnLibrary& library,
+                            OneDnnBrgemm::Shape shape) {
+  src_row_bytes_ = shape.ld_src * (shape.src == dnnl_f32 ? 4 : 1);
+  for (shape.rows = 1; shape.rows <= kMaxRows; shape.rows = Next(shape.rows)) {
+    OneDnnBrgemm kernel(library, shape);
+    if (!kernel.ok()) return false;
+    (shape.rows < kRowStep ? few_ : multiples_).push_back(std::move(kernel));
+  }
+  return true;
+}
+
+bool OneDnnBrgemms::needs_scratch() const {
+  const auto needs = [](const OneDnnBrgemm& k) { return k.needs_scratch(); };
+  return std::ranges::any_of(few_, needs) ||
+         std::ranges::any_of(multiples_, needs);
+}
+
+void OneDnnBrgemms::Execute(const void* src, int64_t num_rows,
+                            const void* weights, void* dst,
+                            std::byte* scratch) const {
+  const int64_t most = num_rows / kRowStep * kRowStep;
+  if (most > 0) {
+    multiples_[static_cast<size_t>(most / kRowStep - 1)].Execute(src, weights,
+                                                                 dst, scratch);
+  }
+  if (most < num_rows) {
+    constexpr int64_t kDstRowBytes = kernels::kPanelColumns * 4;
+    few_[static_cast<size_t>(num_rows - most - 1)].Execute(
+        static_cast<const std::byte*>(src) + most * src_row_bytes_, weights,
+        static_cast<std::byte*>(dst) + most * kDstRowBytes, scratch);
+  }
 }
 
 #endif  // DNNL_EXPERIMENTAL_UKERNEL

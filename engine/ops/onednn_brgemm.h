@@ -1,4 +1,4 @@
-// One brgemm micro-kernel of oneDNN: some rows times a block of weights with 64
+// brgemm micro-kernels of oneDNN: some rows times a block of weights with 64
 // columns, compiled for their shape.
 #ifndef HEADRACE_ENGINE_OPS_ONEDNN_BRGEMM_H_
 #define HEADRACE_ENGINE_OPS_ONEDNN_BRGEMM_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "engine/ops/onednn_library.h"
 
@@ -14,7 +15,7 @@ namespace headrace {
 
 #ifdef DNNL_EXPERIMENTAL_UKERNEL
 
-// Immutable; may run on several threads at once.
+// One number of rows. Immutable; may run on several threads at once.
 class OneDnnBrgemm {
  public:
   struct Shape {
@@ -53,6 +54,34 @@ class OneDnnBrgemm {
   std::unique_ptr<std::remove_pointer_t<dnnl_brgemm_t>, Destroy> kernel_;
   bool integers_ = false;
   bool needs_scratch_ = false;
+};
+
+// Any number of rows up to kMaxRows: kernels exist for 1 … 7 and for multiples
+// of 8, so that two calls make it. May run on several threads at once.
+class OneDnnBrgemms {
+ public:
+  static constexpr int64_t kMaxRows = 64;
+  // The number of rows that has a kernel after `rows`.
+  static constexpr int64_t Next(int64_t rows) {
+    return rows + (rows < kRowStep ? 1 : kRowStep);
+  }
+
+  // Compiles them for `shape`, whose `rows` is not read; false if one is not to
+  // be had.
+  bool Compile(const OneDnnLibrary& library, OneDnnBrgemm::Shape shape);
+
+  bool needs_scratch() const;
+  // As OneDnnBrgemm's, for num_rows <= kMaxRows.
+  void Execute(const void* src, int64_t num_rows, const void* weights,
+               void* dst, std::byte* scratch) const;
+  void ReleaseTiles() const { few_.front().ReleaseTiles(); }
+
+ private:
+  static constexpr int64_t kRowStep = 8;
+
+  int64_t src_row_bytes_ = 0;
+  std::vector<OneDnnBrgemm> few_;        // 1 … 7 rows
+  std::vector<OneDnnBrgemm> multiples_;  // 8, 16, … kMaxRows rows
 };
 
 #endif  // DNNL_EXPERIMENTAL_UKERNEL

@@ -20,10 +20,6 @@ namespace {
 using kernels::kBlockSize;
 using kernels::kPanelColumns;
 
-// Kernels exist for 1 … 7 rows and for multiples of 8: two calls make any
-// number of rows.
-constexpr int64_t kRowStep = 8;
-
 // Our own loop for the same block.
 void MultiplyBlockOurselves(const OneDnnGemm::Block& block) {
   kernels::MultiplyBlock(
@@ -52,6 +48,8 @@ dnnl_cpu_isa_t IsaOf(std::string_view name) {
 
 #ifdef DNNL_EXPERIMENTAL_UKERNEL
 
+static_assert(OneDnnGemm::kMaxRows == OneDnnBrgemms::kMaxRows);
+
 class OneDnnGemm::Kernels {
  public:
   explicit Kernels(int64_t in)
@@ -64,28 +62,14 @@ class OneDnnGemm::Kernels {
   bool usable() const { return usable_; }
 
   void Multiply(const Block& block) const {
-    const ByRows& by_rows = KernelsOf(block.k_begin);
-    const float* src = block.src + block.k_begin;
-    const int64_t most = block.num_rows / kRowStep * kRowStep;
-    if (most > 0) {
-      by_rows.multiples[static_cast<size_t>(most / kRowStep - 1)].Execute(
-          src, block.weights, block.dst, /*scratch=*/nullptr);
-    }
-    if (most < block.num_rows) {
-      by_rows.few[static_cast<size_t>(block.num_rows - most - 1)].Execute(
-          src + most * in_, block.weights, block.dst + most * kPanelColumns,
-          /*scratch=*/nullptr);
-    }
+    KernelsOf(block.k_begin)
+        .Execute(block.src + block.k_begin, block.num_rows, block.weights,
+                 block.dst, /*scratch=*/nullptr);
   }
 
  private:
-  struct ByRows {
-    std::vector<OneDnnBrgemm> few;        // 1 … 7 rows
-    std::vector<OneDnnBrgemm> multiples;  // 8, 16, … kMaxRows rows
-  };
-
   // First, middle and last block of k; what `in` does not need is empty.
-  const ByRows& KernelsOf(int64_t k_begin) const {
+  const OneDnnBrgemms& KernelsOf(int64_t k_begin) const {
     if (k_begin == 0) return blocks_[0];
     return k_begin + kBlockSize <= in_ ? blocks_[1] : blocks_[2];
   }
@@ -103,18 +87,12 @@ class OneDnnGemm::Kernels {
            CompileBlock(tail, true, blocks_[2]);
   }
 
-  bool CompileBlock(int64_t k_count, bool accumulate, ByRows& by_rows) const {
-    for (int64_t rows = 1; rows <= kMaxRows;
-         rows += rows < kRowStep ? 1 : kRowStep) {
-      OneDnnBrgemm kernel(*LoadOneDnn(), {.rows = rows,
-                                          .k_count = k_count,
-                                          .ld_src = in_,
-                                          .accumulate = accumulate});
-      if (!kernel.ok() || kernel.needs_scratch()) return false;
-      (rows < kRowStep ? by_rows.few : by_rows.multiples)
-          .push_back(std::move(kernel));
-    }
-    return true;
+  bool CompileBlock(int64_t k_count, bool accumulate,
+                    OneDnnBrgemms& kernels) const {
+    return kernels.Compile(
+               *LoadOneDnn(),
+               {.k_count = k_count, .ld_src = in_, .accumulate = accumulate}) &&
+           !kernels.needs_scratch();
   }
 
   // Runs each kernel beside our own loop on numbers that round everywhere.
@@ -135,7 +113,7 @@ class OneDnnGemm::Kernels {
       // The middle blocks share their kernels.
       if (k > kBlockSize && k + kBlockSize <= in_) continue;
       for (int64_t rows = 1; rows <= kMaxRows;
-           rows += rows < kRowStep ? 1 : kRowStep) {
+           rows = OneDnnBrgemms::Next(rows)) {
         Block block = {.src = src.data(),
                        .num_rows = rows,
                        .in = in_,
@@ -157,7 +135,7 @@ class OneDnnGemm::Kernels {
   }
 
   int64_t in_;
-  std::array<ByRows, 3> blocks_;
+  std::array<OneDnnBrgemms, 3> blocks_;
   bool compiled_;
   bool usable_;
 };

@@ -22,10 +22,7 @@ using kernels::kPanelColumns;
 namespace {
 
 static_assert(OneDnnInt8Gemm::kScratchBytes >= OneDnnBrgemm::kScratchBytes);
-
-// Kernels exist for 1 … 7 rows and for multiples of 8: two calls make any
-// number of rows.
-constexpr int64_t kRowStep = 8;
+static_assert(OneDnnInt8Gemm::kMaxRows == OneDnnBrgemms::kMaxRows);
 
 int32_t SumByHand(const OneDnnInt8Gemm::Block& block, int64_t row,
                   int64_t column) {
@@ -64,38 +61,19 @@ class OneDnnInt8Gemm::Kernels {
   bool usable() const { return usable_; }
 
   void Multiply(const Block& block) const {
-    const int64_t most = block.num_rows / kRowStep * kRowStep;
-    if (most > 0) {
-      Execute(multiples_[static_cast<size_t>(most / kRowStep - 1)], block, 0);
-    }
-    if (most < block.num_rows) {
-      Execute(few_[static_cast<size_t>(block.num_rows - most - 1)], block,
-              most);
-    }
-    few_.front().ReleaseTiles();
+    kernels_.Execute(block.src, block.num_rows, block.weights, block.sums,
+                     block.scratch);
+    kernels_.ReleaseTiles();
   }
 
  private:
-  void Execute(const OneDnnBrgemm& kernel, const Block& block,
-               int64_t row) const {
-    kernel.Execute(block.src + row * in_, block.weights,
-                   block.sums + row * kPanelColumns, block.scratch);
-  }
-
   bool CompileAll() {
-    if (LoadOneDnn() == nullptr) return false;
-    for (int64_t rows = 1; rows <= kMaxRows;
-         rows += rows < kRowStep ? 1 : kRowStep) {
-      OneDnnBrgemm kernel(*LoadOneDnn(), {.src = dnnl_u8,
-                                          .weights = dnnl_s8,
-                                          .dst = dnnl_s32,
-                                          .rows = rows,
-                                          .k_count = in_,
-                                          .ld_src = in_});
-      if (!kernel.ok()) return false;
-      (rows < kRowStep ? few_ : multiples_).push_back(std::move(kernel));
-    }
-    return true;
+    const OneDnnLibrary* library = LoadOneDnn();
+    return library != nullptr && kernels_.Compile(*library, {.src = dnnl_u8,
+                                                             .weights = dnnl_s8,
+                                                             .dst = dnnl_s32,
+                                                             .k_count = in_,
+                                                             .ld_src = in_});
   }
 
   // Runs the kernels on numbers of all sizes, and on the greatest, whose sums
@@ -119,7 +97,7 @@ class OneDnnInt8Gemm::Kernels {
     if (!IsExact(block)) return false;
     block.sums = sums.data();
     for (block.num_rows = 1; block.num_rows < kMaxRows;
-         block.num_rows += block.num_rows < kRowStep ? 1 : kRowStep) {
+         block.num_rows = OneDnnBrgemms::Next(block.num_rows)) {
       Multiply(block);
       if (std::memcmp(sums.data(), expected.data(),
                       static_cast<size_t>(block.num_rows * kPanelColumns) *
@@ -147,8 +125,7 @@ class OneDnnInt8Gemm::Kernels {
   }
 
   int64_t in_;
-  std::vector<OneDnnBrgemm> few_;        // 1 … 7 rows
-  std::vector<OneDnnBrgemm> multiples_;  // 8, 16, … kMaxRows rows
+  OneDnnBrgemms kernels_;
   bool usable_;
 };
 
