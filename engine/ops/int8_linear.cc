@@ -80,12 +80,7 @@ void MultiplyInt8Panels(OpsContext& context, const PackedPanels& panels,
                  } else {
                    kernels::MultiplyPanelInt8(product);
                  }
-                 if (direct) return;
-                 if (terms == 2) {
-                   output.PutSums(scratch.tile);
-                 } else {
-                   output.Put(scratch.tile);
-                 }
+                 if (!direct) output.PutSums(terms, scratch.tile);
                });
 }
 

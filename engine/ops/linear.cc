@@ -103,12 +103,7 @@ class RunOfPanels {
          .ld_dst = direct ? output.stride() : kPanelColumns,
          .add = direct && output.add(),
          .scratch = scratch.unpacked});
-    if (direct) return;
-    if (terms() == 2) {
-      output.PutSums(scratch.tile);
-    } else {
-      output.Put(scratch.tile);
-    }
+    if (!direct) output.PutSums(terms(), scratch.tile);
   }
 
   void MultiplyExpanded(const Panel& panel, const float* src, int64_t rows,

@@ -43,9 +43,15 @@ class PanelOutput {
     }
   }
 
-  // The same of a tile [num_rows, 2, 64]: each row is the sum of two, which is
-  // left in the tile.
-  void PutSums(float* tile) const {
+  // The same of a tile [num_rows, terms, 64]: each row is the sum of its terms,
+  // 1 or 2, and is left in the tile.
+  void PutSums(int64_t terms, float* tile) const {
+    if (terms == 2) AddTerms(tile);
+    Put(tile);
+  }
+
+ private:
+  void AddTerms(float* tile) const {
     for (int64_t row = 0; row < num_rows_; ++row) {
       const float* terms = tile + 2 * row * kernels::kPanelColumns;
       for (int64_t c = 0; c < kernels::kPanelColumns; ++c) {
@@ -53,10 +59,8 @@ class PanelOutput {
             terms[c] + terms[kernels::kPanelColumns + c];
       }
     }
-    Put(tile);
   }
 
- private:
   float* rows_;
   int64_t stride_;
   bool add_;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/ops/kernels/byte_dot-inl.h"
 #include "engine/ops/kernels/linear_fast.h"
 #include "engine/ops/kernels/packed_group-inl.h"
 #include "engine/ops/kernels/packed_layout.h"
@@ -29,18 +30,12 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using SignedBytes = hn::Repartition<int8_t, Ints>;
 using Shorts = hn::Repartition<int16_t, Ints>;
 constexpr int64_t kLineBytes = 64;
 
-// Rows whose sums stay in registers together, and the vectors of columns
-// beside each other: with 32 registers of 16 lanes, both integer and float
-// sums of 3 x 64 outputs, and the weights.
+// Rows whose sums stay in registers together: with 32 registers of 16 lanes,
+// both integer and float sums of 3 x 64 outputs, and the weights.
 constexpr int kTileRows = 3;
-constexpr int TileVectors(int rows) {
-  if (kLanes >= 16) return 4;
-  return rows == 1 ? 4 : 2;
-}
 
 // Groups that all rows are multiplied by before the next: they and a tile's
 // rows stay in L1.
@@ -119,30 +114,16 @@ HWY_INLINE void Unpack(const PackedGroup<kFormat>& packed, std::byte* dst) {
 template <int kBits>
 HWY_INLINE IntVector Dot(IntVector sum, ByteVector weights,
                          IntVector activations) {
-#if HWY_TARGET <= HWY_AVX3_DL
-  // The compiler reorders the intrinsic and then copies accumulators.
-  asm("vpdpbusd %2, %1, %0"
-      : "+v"(sum.raw)
-      : "v"(weights.raw), "v"(activations.raw));
-  return sum;
-#else
   const auto signed_bytes = hn::BitCast(SignedBytes(), activations);
+#if HWY_TARGET > HWY_AVX3_DL
   if constexpr (kBits < 8) {  // 2 * 127 * 127 fits in 16 bits
     const auto pairs =
         hn::SatWidenMulPairwiseAdd(Shorts(), weights, signed_bytes);
     return hn::Add(
         sum, hn::WidenMulPairwiseAdd(Ints(), pairs, hn::Set(Shorts(), 1)));
-  } else {
-    return hn::SumOfMulQuadAccumulate(Ints(), weights, signed_bytes, sum);
   }
 #endif
-}
-
-// Four activations of a row in every lane.
-HWY_INLINE IntVector BroadcastStep(const QuantizedGroup& group, int step) {
-  int32_t four;
-  hwy::CopyBytes<4>(group.values + 4 * step, &four);
-  return hn::Set(Ints(), four);
+  return DotBytes(sum, weights, signed_bytes);
 }
 
 // What a dot product of the group, or of its half `kHalf`, starts from.
@@ -201,7 +182,8 @@ HWY_INLINE void DotGroup(const QuantizedGroup* src, int64_t src_stride,
         numbers[v] = weights.template Step<odd>(pair, column + v * kLanes);
       });
       Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
-        const IntVector a = BroadcastStep(src[r * src_stride], 2 * pair + odd);
+        const IntVector a =
+            BroadcastFour(src[r * src_stride].values + 4 * (2 * pair + odd));
         Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
           dots[r][v] = Dot<kFormat.bits>(dots[r][v], numbers[v], a);
         });

@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "engine/ops/kernels/linear_int8.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Comes after foreach_target.h.
+#include "engine/ops/kernels/byte_dot-inl.h"
 #include "engine/ops/kernels/packed_group-inl.h"
 #include "engine/ops/kernels/unroll-inl.h"
 #include "hwy/highway.h"
@@ -24,36 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr QuantizedFormat kFormat = {.bits = 8, .row_scale = true};
 
-// Rows whose sums stay in registers together, and the vectors of columns beside
-// each other.
+// Rows whose sums stay in registers together.
 constexpr int kTileRows = kLanes >= 16 ? 6 : 3;
-constexpr int TileVectors(int rows) {
-  if (kLanes >= 16) return 4;
-  return rows == 1 ? 4 : 2;
-}
-
-// sum + the dot products of 4 unsigned activations and 4 signed weights, exact.
-HWY_INLINE IntVector Dot(IntVector sum, IntVector activations,
-                         ByteVector weights) {
-#if HWY_TARGET <= HWY_AVX3_DL
-  // The compiler reorders the intrinsic and then copies accumulators.
-  asm("vpdpbusd %2, %1, %0"
-      : "+v"(sum.raw)
-      : "v"(activations.raw), "v"(weights.raw));
-  return sum;
-#else
-  const hn::Repartition<int8_t, Ints> signed_bytes;
-  return hn::SumOfMulQuadAccumulate(Ints(), hn::BitCast(Bytes(), activations),
-                                    hn::BitCast(signed_bytes, weights), sum);
-#endif
-}
-
-// Four activations of a row in every lane.
-HWY_INLINE IntVector BroadcastStep(const uint8_t* src) {
-  int32_t four;
-  hwy::CopyBytes<4>(src, &four);
-  return hn::Set(Ints(), four);
-}
 
 // The panel's header, for columns [column, column + kLanes).
 HWY_INLINE FloatVector Scales(const Panel& panel, int64_t column) {
@@ -98,14 +71,16 @@ void MultiplyTile(const Int8Product& p, int64_t row) {
     });
     const std::byte* step = numbers + column * 4;
     for (int64_t k = 0; k < p.panel.in; k += 4, step += kStepBytes) {
-      ByteVector weights[kVectors];
+      SignedByteVector weights[kVectors];
       Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-        weights[v] = LoadBytes(step + v * kLanes * 4);
+        weights[v] =
+            hn::BitCast(SignedBytes(), LoadBytes(step + v * kLanes * 4));
       });
       Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
-        const IntVector a = BroadcastStep(src + r * p.panel.in + k);
+        const ByteVector a =
+            hn::BitCast(Bytes(), BroadcastFour(src + r * p.panel.in + k));
         Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-          dots[r][v] = Dot(dots[r][v], a, weights[v]);
+          dots[r][v] = DotBytes(dots[r][v], a, weights[v]);
         });
       });
     }
