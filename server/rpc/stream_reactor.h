@@ -74,7 +74,10 @@ class StreamReactor final
     {
       const absl::MutexLock lock(&mutex_);
       writing_ = false;
-      if (finished_) return;
+      if (finished_) {
+        if (early_end_.has_value()) this->Finish(ToGrpcStatus(*early_end_));
+        return;
+      }
       if (!ok) {  // the stream is broken
         FinishEarly(absl::CancelledError("the client is gone"));
         return;
@@ -130,34 +133,51 @@ class StreamReactor final
           });
         },
         std::move(resolved->request.resume));
-    const absl::MutexLock lock(&mutex_);
-    if (cancelled_) return absl::CancelledError("the call was cancelled");
-    const absl::StatusOr<RequestId> id = (*model)->loop->Submit(
-        {.request = std::move(resolved->request), .stream = stream});
-    if (!id.ok()) return id.status();
-    model_ = *model;
-    header_ = std::move(resolved->header);
-    header_.set_request_id(rpc_->NameOf(*id));
-    request_id_ = *id;
-    stream_ = std::move(stream);
-    PumpLocked();  // finds nothing, or the first event; arms the call
+    {
+      const absl::MutexLock lock(&mutex_);
+      if (cancelled_) return absl::CancelledError("the call was cancelled");
+      const absl::StatusOr<RequestId> id = (*model)->loop->Submit(
+          {.request = std::move(resolved->request), .stream = stream});
+      if (!id.ok()) return id.status();
+      model_ = *model;
+      header_ = std::move(resolved->header);
+      header_.set_request_id(rpc_->NameOf(*id));
+      request_id_ = *id;
+      stream_ = std::move(stream);
+    }
+    Pump();  // finds nothing, or the first event; arms the call
     return absl::OkStatus();
   }
 
+  // Writes the next event, unless a write is under way. A write starts with the
+  // mutex free: gRPC wakes the thread that runs OnWriteDone() before
+  // StartWrite() returns, and on a busy machine that one would find the mutex
+  // taken.
   void Pump() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
-    PumpLocked();
+    switch (PrepareWrite()) {
+      case Write::kNone:
+        return;
+      case Write::kEvent:
+        this->StartWrite(&response_);
+        return;
+      case Write::kLast:
+        this->StartWriteAndFinish(&response_, grpc::WriteOptions(),
+                                  grpc::Status::OK);
+    }
   }
 
-  // Writes the next event, unless a write is under way.
-  void PumpLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  enum class Write { kNone, kEvent, kLast };
+
+  // Puts the next event into response_, which is the caller's to write.
+  Write PrepareWrite() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     while (!writing_ && !finished_ && stream_ != nullptr) {
       std::optional<StreamEvent> event = stream_->Pop();
-      if (!event.has_value()) return;
+      if (!event.has_value()) break;
       if (const auto* failed = std::get_if<FailedEvent>(&*event)) {
         finished_ = true;
         this->Finish(ToGrpcStatus(failed->status));
-        return;
+        break;
       }
       Response response;
       const bool last = std::holds_alternative<EndEvent>(*event);
@@ -167,22 +187,24 @@ class StreamReactor final
       }
       response_ = ToWire(response);
       writing_ = true;
-      if (last) {
-        finished_ = true;
-        this->StartWriteAndFinish(&response_, grpc::WriteOptions(),
-                                  grpc::Status::OK);
-      } else {
-        this->StartWrite(&response_);
-      }
+      finished_ = last;
+      return last ? Write::kLast : Write::kEvent;
     }
+    return Write::kNone;
   }
 
+  // While a write is under way, OnWriteDone() says it to gRPC: no call is
+  // finished before its last write has started.
   void FinishEarly(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     finished_ = true;
     model_->loop->Cancel(request_id_);
     stream_->Abandon();
-    this->Finish(ToGrpcStatus(status));
+    if (writing_) {
+      early_end_ = status;
+    } else {
+      this->Finish(ToGrpcStatus(status));
+    }
   }
 
   RpcContext* const rpc_;
@@ -195,6 +217,7 @@ class StreamReactor final
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> early_end_ ABSL_GUARDED_BY(mutex_);
   const ServedModel* model_ ABSL_GUARDED_BY(mutex_) = nullptr;
   RequestId request_id_ ABSL_GUARDED_BY(mutex_){};
   v1::Header header_ ABSL_GUARDED_BY(mutex_);
