@@ -176,7 +176,8 @@ Server::Server(ServerOptions options)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(ServerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  const StartThreadsOn beside_batch_loop(CoresBesideBatchLoop(options));
+  const StartThreadsThatGiveWay beside_batch_loop(
+      CoresBesideBatchLoop(options));
   std::unique_ptr<Server> server(new Server(std::move(options)));
   ASSIGN_OR_RETURN(server->metrics_,
                    Metrics::Create(server->options_.metrics_listen));

@@ -9,6 +9,10 @@ namespace {
 // Spin iterations before a worker sleeps; about 20 microseconds.
 constexpr int kSpinIterations = 2000;
 
+// A worker without a task offers its core this often to whoever waits for it;
+// who has to wait until its time is up takes it in the middle of a task.
+constexpr int kSpinsPerOffer = 64;
+
 inline void CpuRelax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -85,11 +89,13 @@ void ThreadTeam::WorkerMain(int thread_index) {
     if (count > 0) {
       done_.fetch_add(count, std::memory_order_release);
       spins = 0;
-    } else if (++spins < kSpinIterations) {
-      CpuRelax();
-    } else {
+    } else if (++spins >= kSpinIterations) {
       Sleep();
       spins = 0;
+    } else if (spins % kSpinsPerOffer == 0) {
+      std::this_thread::yield();
+    } else {
+      CpuRelax();
     }
   }
 }

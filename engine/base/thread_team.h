@@ -17,7 +17,8 @@ namespace headrace {
 
 // A fixed team that runs the tasks of one parallel region at a time. Workers
 // spin for a few microseconds after a region (the length of a layer's serial
-// part), then sleep, so an idle team costs nothing.
+// part), offering their core to other threads meanwhile, then sleep, so an idle
+// team costs nothing.
 //
 // Which worker runs which task is not fixed; results must not depend on it. A
 // region waits for tasks and not for workers: one that sleeps, or whose core

@@ -72,6 +72,11 @@ std::vector<int> AffinityCores() {
   return cores;
 }
 
+void SetPolicy(int policy) {
+  const sched_param no_priority = {};
+  sched_setscheduler(0, policy, &no_priority);
+}
+
 WorkerPlacement CoreForEach(const std::vector<std::vector<int>>& nodes) {
   WorkerPlacement placement;
   for (const std::vector<int>& node : nodes) {
@@ -134,11 +139,17 @@ void StayOn(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(mask), &mask);
 }
 
-StartThreadsOn::StartThreadsOn(const std::vector<int>& cores)
-    : before_(AffinityCores()) {
-  if (!cores.empty()) StayOn(cores);
+StartThreadsThatGiveWay::StartThreadsThatGiveWay(const std::vector<int>& cores)
+    : cores_before_(AffinityCores()), policy_before_(sched_getscheduler(0)) {
+  if (cores.empty()) return;
+  StayOn(cores);
+  // Whoever was given another policy was given it on purpose.
+  if (policy_before_ == SCHED_OTHER) SetPolicy(SCHED_BATCH);
 }
 
-StartThreadsOn::~StartThreadsOn() { StayOn(before_); }
+StartThreadsThatGiveWay::~StartThreadsThatGiveWay() {
+  StayOn(cores_before_);
+  if (policy_before_ == SCHED_OTHER) SetPolicy(SCHED_OTHER);
+}
 
 }  // namespace headrace

@@ -40,16 +40,20 @@ WorkerPlacement PlaceWorkers(int num_threads, bool has_cpu_quota);
 void StayOn(const std::vector<int>& cores);
 
 // Threads that are started in its lifetime, by the thread that made it, stay on
-// `cores`; none given: wherever that thread may be. A hint as well.
-class StartThreadsOn {
+// `cores` and give way to a team's threads there: one that is woken waits until
+// the thread that runs pauses, as a worker does between its tasks. In the
+// middle of a task it would hold up the whole region. Linux's SCHED_BATCH; a
+// hint as well. No cores: nothing changes.
+class StartThreadsThatGiveWay {
  public:
-  explicit StartThreadsOn(const std::vector<int>& cores);
-  ~StartThreadsOn();
-  StartThreadsOn(const StartThreadsOn&) = delete;
-  StartThreadsOn& operator=(const StartThreadsOn&) = delete;
+  explicit StartThreadsThatGiveWay(const std::vector<int>& cores);
+  ~StartThreadsThatGiveWay();
+  StartThreadsThatGiveWay(const StartThreadsThatGiveWay&) = delete;
+  StartThreadsThatGiveWay& operator=(const StartThreadsThatGiveWay&) = delete;
 
  private:
-  const std::vector<int> before_;
+  const std::vector<int> cores_before_;
+  const int policy_before_;  // of sched_setscheduler()
 };
 
 }  // namespace headrace

@@ -84,19 +84,28 @@ TEST(CoresBesideFirstTest, AreThoseOfTheOtherThreads) {
   EXPECT_THAT(WorkerPlacement{}.CoresBesideFirst(), IsEmpty());
 }
 
-TEST(StartThreadsOnTest, HoldsForThreadsThatStartMeanwhile) {
+TEST(StartThreadsThatGiveWayTest, HoldsForThreadsThatStartMeanwhile) {
   const std::vector<int> before = AllowedCores();
   const std::vector<int> last = {before.back()};
+  const int policy_before = sched_getscheduler(0);
   std::vector<int> meanwhile;
+  int policy_meanwhile = -1;
   {
-    const StartThreadsOn start(last);
-    std::thread([&] { meanwhile = AllowedCores(); }).join();
+    const StartThreadsThatGiveWay start(last);
+    std::thread([&] {
+      meanwhile = AllowedCores();
+      policy_meanwhile = sched_getscheduler(0);
+    }).join();
   }
   EXPECT_EQ(meanwhile, last);
+  EXPECT_EQ(policy_meanwhile,
+            policy_before == SCHED_OTHER ? SCHED_BATCH : policy_before);
   EXPECT_EQ(AllowedCores(), before);
+  EXPECT_EQ(sched_getscheduler(0), policy_before);
   {
-    const StartThreadsOn start({});
+    const StartThreadsThatGiveWay start({});
     EXPECT_EQ(AllowedCores(), before);
+    EXPECT_EQ(sched_getscheduler(0), policy_before);
   }
   EXPECT_EQ(AllowedCores(), before);
 }
