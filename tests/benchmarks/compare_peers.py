@@ -191,7 +191,7 @@ def log_softmax(logits):
 
 
 class Process:
-    """A peer in a process of its own, asked over a pipe. Raises ImportError where the library is not installed."""
+    """A peer in a process of its own, asked over a pipe. What is raised there is raised here."""
 
     def __init__(self, kind, *arguments):
         context = multiprocessing.get_context("spawn")
@@ -238,7 +238,8 @@ def open_peers(options):
     for kind in (LlamaCpp, Transformers, OpenVino):
         try:
             peers.append(Process(kind, options))
-        except ImportError as error:
+        except Exception as error:  # pylint: disable=broad-except
+            # Not installed, or it does not know this kind of file; each says so in its own way.
             print(f"left out: {kind.__name__} ({error})", file=sys.stderr)
     return peers
 

@@ -36,6 +36,14 @@ def test_weights_take_memory_once(smollm2_path, start):
         assert 0 < mapped(address.pid, smollm2_path.name) < smollm2_path.stat().st_size / 8
 
 
+def test_rows_of_the_embedding_do_not_pile_up(smollm2_path, start):
+    # All over the vocabulary: each row brings 64 KiB of the file along.
+    prompt = list(range(100, 45_100, 150))
+    with start(smollm2_path) as address, headrace.Client(address) as client:
+        stream = client.generate(prompt, max_tokens=16, temperature=0)
+        assert max(mapped(address.pid, smollm2_path.name) for _ in stream) < 5 << 20
+
+
 def test_a_quarter_of_the_file_is_enough_for_everything_else(smollm2_path, start):
     most = 1.25 * smollm2_path.stat().st_size
     with start(smollm2_path, "--kv_cache_bytes", "1000000000") as address, headrace.Client(address) as client:
