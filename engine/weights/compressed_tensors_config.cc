@@ -62,7 +62,7 @@ absl::Status CheckStrategy(const MetadataReader& keys) {
 
 absl::StatusOr<int64_t> CheckWeights(const MetadataReader& keys) {
   RETURN_IF_ERROR(CheckString(keys, "type", "int", {"int"}));
-  ASSIGN_OR_RETURN(const auto bits, keys.OptionalInt("num_bits", 1, 64));
+  ASSIGN_OR_RETURN(const auto bits, keys.OptionalInt("num_bits"));
   const int64_t num_bits = bits.value_or(8);
   if (num_bits != 4 && num_bits != 8) {
     return UnsupportedValue(keys, "num_bits", absl::StrCat(num_bits), "4, 8");
@@ -75,7 +75,7 @@ absl::StatusOr<int64_t> CheckWeights(const MetadataReader& keys) {
 
 absl::Status CheckActivations(const MetadataReader& keys) {
   RETURN_IF_ERROR(CheckString(keys, "type", "int", {"int"}));
-  ASSIGN_OR_RETURN(const auto bits, keys.OptionalInt("num_bits", 1, 64));
+  ASSIGN_OR_RETURN(const auto bits, keys.OptionalInt("num_bits"));
   const int64_t num_bits = bits.value_or(8);
   if (num_bits != 8) {
     return UnsupportedValue(keys, "num_bits", absl::StrCat(num_bits), "8");

@@ -4,6 +4,7 @@
 #define HEADRACE_ENGINE_WEIGHTS_METADATA_READER_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,17 +20,21 @@ namespace headrace {
 // prefix + key in errors. Null counts as absent. Errors are DATA_LOSS.
 class MetadataReader {
  public:
+  static constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  static constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+
   // `object` outlives this.
   MetadataReader(const nlohmann::ordered_json& object, std::string prefix,
                  std::string path = "")
       : object_(object), prefix_(std::move(prefix)), path_(std::move(path)) {}
 
-  // Required whole number in [min, max].
-  absl::StatusOr<int64_t> Int(std::string_view key, int64_t min,
-                              int64_t max) const;
-  absl::StatusOr<std::optional<int64_t>> OptionalInt(std::string_view key,
-                                                     int64_t min,
-                                                     int64_t max) const;
+  // Required whole number in [min, max]; any, for a caller that knows better
+  // than a range what it supports.
+  absl::StatusOr<int64_t> Int(std::string_view key, int64_t min = kLowest,
+                              int64_t max = kHighest) const;
+  absl::StatusOr<std::optional<int64_t>> OptionalInt(
+      std::string_view key, int64_t min = kLowest,
+      int64_t max = kHighest) const;
   // A number, or one per layer that must all be equal.
   absl::StatusOr<std::optional<int64_t>> PerLayerInt(std::string_view key,
                                                      int64_t num_layers,

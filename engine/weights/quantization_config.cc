@@ -48,7 +48,7 @@ absl::Status ReadGroupSize(const MetadataReader& keys,
 
 absl::StatusOr<QuantizationConfig> ReadGptq(const MetadataReader& keys) {
   QuantizationConfig out = {.name = "GPTQ", .order = WordOrder::kGptq};
-  ASSIGN_OR_RETURN(out.bits, keys.Int("bits", 1, 32));
+  ASSIGN_OR_RETURN(out.bits, keys.Int("bits"));
   if (out.bits != 4 && out.bits != 8) {
     return UnsupportedValue(keys, "bits", absl::StrCat(out.bits), "4, 8");
   }
@@ -75,7 +75,7 @@ absl::StatusOr<QuantizationConfig> ReadGptq(const MetadataReader& keys) {
 
 absl::StatusOr<QuantizationConfig> ReadAwq(const MetadataReader& keys) {
   QuantizationConfig out = {.name = "AWQ", .order = WordOrder::kAwq};
-  ASSIGN_OR_RETURN(out.bits, keys.Int("bits", 1, 32));
+  ASSIGN_OR_RETURN(out.bits, keys.Int("bits"));
   if (out.bits != 4) {
     return UnsupportedValue(keys, "bits", absl::StrCat(out.bits), "4");
   }
