@@ -118,6 +118,14 @@ nlohmann::ordered_json Summary(std::vector<double> rates) {
           {"max", rates.back()}};
 }
 
+// Multiplications and additions of one prompt token with the weights of the
+// blocks: attention's own and the head's, of the last token alone, left out.
+int64_t OperationsPerPromptToken(const ModelInfo& model) {
+  const int64_t tables = model.config.tie_word_embeddings ? 1 : 2;
+  return 2 * (model.parameter_count -
+              tables * model.config.vocab_size * model.config.hidden_size);
+}
+
 absl::Status CheckOptions(const BenchOptions& options) {
   const std::pair<const char*, int64_t> at_least_zero[] = {
       {"prompt", options.prompt},
@@ -163,6 +171,7 @@ absl::StatusOr<nlohmann::ordered_json> RunBench(
   out["decode_tokens_per_second"] =
       decode.empty() ? nlohmann::ordered_json() : Summary(decode);
   out["weight_bytes"] = model.weight_bytes;
+  out["operations_per_prompt_token"] = OperationsPerPromptToken(model);
   // Each decode step reads every weight once, whatever the batch.
   out["decode_weight_bytes_per_second"] = nullptr;
   if (!decode.empty()) {

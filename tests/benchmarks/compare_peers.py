@@ -47,6 +47,7 @@ actually took a watch out of its waistcoat-pocket, and looked at it, and then hu
 class Result:
     prefill: list = field(default_factory=list)  # tokens per second, one per round
     decode: list = field(default_factory=list)
+    operations: int = 0  # of the blocks' weights for each prompt token; by headrace
     log_probabilities: object = None  # [positions, vocabulary] of TEXT, natural logs
 
 
@@ -71,6 +72,7 @@ class Headrace:
             check=True, capture_output=True, text=True).stdout)
         result.prefill.append(report["prefill_tokens_per_second"]["median"])
         result.decode.append(report["decode_tokens_per_second"]["median"])
+        result.operations = report["operations_per_prompt_token"]
 
     def log_probabilities(self, ids):
         import headrace
@@ -212,6 +214,7 @@ class Process:
         one = self.answer()
         result.prefill += one.prefill
         result.decode += one.decode
+        result.operations = one.operations
 
     def log_probabilities(self, ids):
         self.pipe.send(("log_probabilities", ids))
@@ -316,18 +319,28 @@ def table(report):
     return "\n".join(lines)
 
 
+def roof_rates(roof, operations, weight_bytes):
+    """Tokens per second that the machine could do at the most, if weights alone cost anything."""
+    return {"prefill": [{"name": "roof of int8", "prefill": roof["int8_operations_per_second"] / operations},
+                        {"name": "roof of float32", "prefill": roof["float_operations_per_second"] / operations}],
+            "decode": [{"name": "roof of memory", "decode": roof["read_bytes_per_second"] / weight_bytes}]}
+
+
 def chart(report):
-    """Bars of both speeds as one self-contained page."""
+    """Bars of both speeds, and of the roofs, as one self-contained page."""
     def bars(key, title):
-        best = max(row[key] for row in report["peers"])
+        rows = [(row["name"], row[key], "") for row in report["peers"]]
+        if report["roofs"]:
+            rows += [(row["name"], row[key], ' class="roof"') for row in report["roof_rates"][key]]
+        best = max(value for _, value, _ in rows)
         lines = [f"<h2>{title}</h2>"]
-        for row in report["peers"]:
-            lines.append(f'<div class="row"><span>{row["name"]}</span><i style="width:{60 * row[key] / best:.2f}%"></i>'
-                         f"<b>{row[key]:.1f}</b></div>")
+        for name, value, kind in rows:
+            lines.append(f'<div class="row"><span>{name}</span><i{kind} style="width:{60 * value / best:.2f}%"></i>'
+                         f"<b>{value:.1f}</b></div>")
         return "\n".join(lines)
     style = ("body{font:15px system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
              ".row{display:flex;align-items:center;gap:.5rem;margin:.2rem 0}.row span{width:17rem;text-align:right}"
-             ".row i{background:#3a86b8;height:1.1rem}pre{overflow:auto}")
+             ".row i{background:#3a86b8;height:1.1rem}.row i.roof{background:#999}pre{overflow:auto}")
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><title>headrace and its peers</title><style>{style}'
             f"</style><h1>{report['model']}</h1><p>{report['cpu']}, {report['threads']} threads, prompt "
             f"{report['prompt']}, generate {report['generate']}, depth {report['depth']}, median of {report['rounds']}"
@@ -375,6 +388,7 @@ def main():
     if roof:
         weights = options.model.stat().st_size
         report["read_fraction"] = rows[0]["decode"] * weights / roof["read_bytes_per_second"]
+        report["roof_rates"] = roof_rates(roof, ours.operations, weights)
     print(table(report))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
