@@ -91,9 +91,8 @@ void SetChannelArguments(const ServerOptions& options,
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                                static_cast<int>(age));
   }
-  if (options.channelz) {
-    builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
-  }
+  // On by default, it would count every message for nobody.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, options.channelz);
 }
 
 // Where threads of the server are not in the way of the one that computes and

@@ -46,12 +46,17 @@ void OnProtobufLog(google::protobuf::LogLevel level, const char* /*file*/,
   LOG(WARNING) << "protobuf: " << message;
 }
 
-// Is "/package.Service/Method" one of ours?
-bool Exists(const char* method) {
-  std::string name(absl::StripPrefix(method, "/"));
+// Is the method served? One that is not goes to UnknownMethods, as a stream in
+// both directions, also if its service is known to a library.
+bool IsServed(const ServerRpcInfo& info) {
+  std::string name(absl::StripPrefix(info.method(), "/"));
   std::replace(name.begin(), name.end(), '/', '.');
-  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
-             name) != nullptr;
+  const google::protobuf::MethodDescriptor* method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+          name);
+  return method != nullptr &&
+         (info.type() != ServerRpcInfo::Type::BIDI_STREAMING ||
+          (method->client_streaming() && method->server_streaming()));
 }
 
 absl::Status ParseError(std::string_view method) {
@@ -96,9 +101,8 @@ class Factory final
     const bool explains_itself =
         info->type() == ServerRpcInfo::Type::SERVER_STREAMING &&
         std::string_view(info->method()).starts_with("/headrace.v1.");
-    return Exists(info->method()) && !explains_itself
-               ? new Interceptor(info->method())
-               : nullptr;
+    return IsServed(*info) && !explains_itself ? new Interceptor(info->method())
+                                               : nullptr;
   }
 };
 

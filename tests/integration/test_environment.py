@@ -217,3 +217,17 @@ def test_a_decimal_comma_changes_no_byte(german, tmp_path, start, command_line):
     assert list(in_german[2]) == list(bench)
     assert {k for k, v in bench.items() if isinstance(v, float)} == \
         {k for k, v in in_german[2].items() if isinstance(v, float)} != set()
+
+
+def test_channelz_counts_where_it_is_asked_for(stories_path, start):
+    def servers(address):
+        with grpc.insecure_channel(address) as channel:
+            return channel.unary_unary("/grpc.channelz.v1.Channelz/GetServers")(b"", timeout=30)
+
+    with start(stories_path, "--channelz") as address:
+        first = servers(address)
+        # A server with counts of calls, of which there is one more at each look.
+        assert len(first) > 10 and servers(address) != first
+    with start(stories_path) as address, pytest.raises(grpc.RpcError) as error:
+        servers(address)
+    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
