@@ -119,7 +119,7 @@ TEST_P(DeterminismTest, BatchMixChunksAndThreadsChangeNoBit) {
     alone.push_back(Sequence(i, *alone_engine));
     RunTogether(*alone_engine, {&alone.back()});
   }
-  for (const int threads : {1, 2}) {
+  for (const int threads : {1, 2, 3}) {
     const auto engine = Make(threads);
     for (const size_t mix : {size_t{1}, size_t{2}, size_t{7}, size_t{16}}) {
       for (const int64_t chunk : {1, 3, 64, 512}) {

@@ -20,6 +20,10 @@ from servers import eventually, program
 OPENMP = [{"OMP_NUM_THREADS": "64"}, {"OMP_NUM_THREADS": "1"}, {"OMP_WAIT_POLICY": "active"}]
 IDLE_SECONDS = 3
 
+# What decides which kernels run, and who runs them. A processor that has less
+# than a cap takes what it has.
+KERNELS_AND_THREADS = [("AVX3_DL", 3), ("AVX3", 1), ("AVX2", 3)]
+
 
 def with_variables(**variables):
     return {**os.environ, **variables}
@@ -60,6 +64,30 @@ def test_openmps_variables_change_nothing(stories_path, start):
             seen, number = what_it_is(address)
             assert seen == expected, variables
             assert number <= threads + 8, variables  # gRPC's come and go
+
+
+def bits(address):
+    """Of what it computes: few rows at a time and many, a sampled text and a greedy one."""
+    with headrace.Client(address) as client:
+        tokens = [(event.id, event.logprob)
+                  for temperature in (0, 0.9)
+                  for event in client.generate("Once upon a time, " * 20, max_tokens=12, temperature=temperature,
+                                               seed=7, ignore_eos=True, logprobs=generation_pb2.LogprobsOptions(top_n=1))
+                  if isinstance(event, headrace.Token)]
+        logits, cache = client.run_with_cache("Once upon a time, " * 20, hooks=["attn_out", "resid_post"])
+        return tokens, logits.tobytes(), {name: array.tobytes() for name, array in cache.items()}
+
+
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+def test_instruction_sets_and_threads_change_no_bit(smollm2_path, start, numerics):
+    flags = ("--numerics", numerics, "--speculative_ngram", "0")
+    with start(smollm2_path, *flags, "--threads", "2") as address:
+        best, expected = address.ready["isa"], bits(address)
+    assert len(expected[0]) == 24
+    for isa, threads in KERNELS_AND_THREADS:
+        with start(smollm2_path, *flags, "--threads", str(threads), env=with_variables(HEADRACE_ISA=isa)) as address:
+            assert address.ready["threads"] == threads and address.ready["isa"] in (isa, best)
+            assert bits(address) == expected, (isa, threads)
 
 
 def test_threads_follow_the_processors_that_it_may_use(stories_path, start):
