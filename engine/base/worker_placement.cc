@@ -113,6 +113,12 @@ std::vector<int> WorkerPlacement::CoresBesideFirst() const {
   return cores;
 }
 
+const char* WorkerPlacement::Words() const {
+  if (cores_of_thread.empty()) return "";
+  return CoresBesideFirst().empty() ? ", each on its memory node"
+                                    : ", each on a core of its own";
+}
+
 WorkerPlacement PlaceWorkers(int num_threads, const PlacementSources& sources) {
   if (sources.has_cpu_quota || num_threads < 2) return {};
   std::vector<std::vector<int>> nodes = ReadNodes(sources);

@@ -17,6 +17,9 @@ struct WorkerPlacement {
   // without which nothing goes on. Empty otherwise.
   std::vector<int> CoresBesideFirst() const;
 
+  // For a log, after the number of threads.
+  const char* Words() const;
+
   std::vector<std::vector<int>> cores_of_thread;
 };
 

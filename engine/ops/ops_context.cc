@@ -42,9 +42,7 @@ absl::StatusOr<std::unique_ptr<OpsContext>> OpsContext::Create(
   std::unique_ptr<OpsContext> context(new OpsContext(num_threads, placement));
   LOG(INFO) << "kernels: " << context->isa() << ", " << num_threads
             << " compute thread" << (num_threads == 1 ? "" : "s")
-            << (placement.cores_of_thread.empty()
-                    ? ""
-                    : ", each on its memory node");
+            << placement.Words();
   return context;
 }
 

@@ -84,6 +84,14 @@ TEST(CoresBesideFirstTest, AreThoseOfTheOtherThreads) {
   EXPECT_THAT(WorkerPlacement{}.CoresBesideFirst(), IsEmpty());
 }
 
+TEST(WorkerPlacementWordsTest, SayWhatEachThreadHas) {
+  EXPECT_STREQ((WorkerPlacement{.cores_of_thread = {{0}, {1}}}.Words()),
+               ", each on a core of its own");
+  EXPECT_STREQ((WorkerPlacement{.cores_of_thread = {{0, 1}, {2, 3}}}.Words()),
+               ", each on its memory node");
+  EXPECT_STREQ(WorkerPlacement{}.Words(), "");
+}
+
 TEST(StartThreadsThatGiveWayTest, HoldsForThreadsThatStartMeanwhile) {
   const std::vector<int> before = AllowedCores();
   const std::vector<int> last = {before.back()};
