@@ -19,6 +19,7 @@ it (Lewis Carroll, Alice's Adventures in Wonderland, 1865, chapter I).
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import multiprocessing
@@ -26,12 +27,13 @@ import os
 import pathlib
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from programs import (BIN, Failed, at_least, existing, require, run, run_main, serving, stop_when_terminated,
+                      writable)
+
 TEXT = """Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do:
 once or twice she had peeped into the book her sister was reading, but it had no pictures or conversations in it, "and
 what is the use of a book," thought Alice "without pictures or conversations?" So she was considering in her own mind
@@ -65,11 +67,9 @@ class Headrace:
         self.numerics = numerics
 
     def measure(self, result):
-        report = json.loads(subprocess.run(
-            [self.options.bin / "headrace-bench", "--model", self.options.model, "--prompt", str(self.options.prompt),
-             "--generate", str(self.options.generate), "--depth", str(self.options.depth), "--repeat", "1",
-             "--threads", str(self.options.threads), "--numerics", self.numerics, "--json"],
-            check=True, capture_output=True, text=True).stdout)
+        report = run(self.options.bin / "headrace-bench", "--model", self.options.model, "--prompt",
+                     self.options.prompt, "--generate", self.options.generate, "--depth", self.options.depth,
+                     "--repeat", 1, "--threads", self.options.threads, "--numerics", self.numerics, "--json")
         result.prefill.append(report["prefill_tokens_per_second"]["median"])
         result.decode.append(report["decode_tokens_per_second"]["median"])
         result.operations = report["operations_per_prompt_token"]
@@ -77,16 +77,10 @@ class Headrace:
     def log_probabilities(self, ids):
         import headrace
         import numpy as np
-        command = [self.options.bin / "headrace-server", "--model", self.options.model, "--listen", "127.0.0.1:0",
-                   "--numerics", self.numerics, "--threads", str(self.options.threads)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                address = json.loads(server.stdout.readline())["listen"][0]
-                with headrace.Client(address) as client:
-                    logits, _ = client.run_with_cache(ids, hooks=[])
-                return log_softmax(np.asarray(logits, np.float64))
-            finally:
-                server.terminate()
+        with serving(self.options, self.options.model, "--numerics", self.numerics) as (address, _):
+            with headrace.Client(address) as client:
+                logits, _ = client.run_with_cache(ids, hooks=[])
+        return log_softmax(np.asarray(logits, np.float64))
 
 
 class LlamaCpp:
@@ -200,13 +194,19 @@ class Process:
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, kind, arguments), daemon=True)
         self.process.start()
+        theirs.close()  # or a peer that crashed would not be the end of the pipe
+        self.name = kind.__name__
         self.is_reference = kind is Transformers
         self.name = self.answer()
 
     def answer(self):
-        answer = self.pipe.recv()
+        try:
+            answer = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            raise Failed(f"{self.name} ended with {self.process.exitcode}") from None
         if isinstance(answer, Exception):
-            raise answer
+            raise Failed(f"{self.name}: {answer}") from answer
         return answer
 
     def measure(self, result):
@@ -223,6 +223,7 @@ class Process:
 
 def serve(pipe, kind, arguments):
     """The other end of a Process."""
+    stop_when_terminated()
     try:
         peer = kind(*arguments)
         pipe.send(peer.name)
@@ -233,7 +234,7 @@ def serve(pipe, kind, arguments):
     except EOFError:
         pass
     except Exception as error:  # pylint: disable=broad-except
-        pipe.send(error)
+        pipe.send(Failed(str(error) or repr(error)))  # theirs may not cross a pipe
 
 
 def open_peers(options):
@@ -241,22 +242,17 @@ def open_peers(options):
     for kind in (LlamaCpp, Transformers, OpenVino):
         try:
             peers.append(Process(kind, options))
-        except Exception as error:  # pylint: disable=broad-except
+        except Failed as error:
             # Not installed, or it does not know this kind of file; each says so in its own way.
-            print(f"left out: {kind.__name__} ({error})", file=sys.stderr)
+            print(f"left out: {error}", file=sys.stderr)
     return peers
 
 
 def ids_of_text(options):
     """TEXT in the model's own tokens, by headrace's tokenizer."""
     import headrace
-    command = [options.bin / "headrace-server", "--model", options.model, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            with headrace.Client(json.loads(server.stdout.readline())["listen"][0]) as client:
-                return client.tokenize(TEXT.replace("\n", " "))
-        finally:
-            server.terminate()
+    with serving(options, options.model) as (address, _), headrace.Client(address) as client:
+        return client.tokenize(TEXT.replace("\n", " "))
 
 
 def precision(peers, results, options):
@@ -295,8 +291,7 @@ def roofs(options):
     if not program.exists():
         print(f"no roofs: {program} is not built", file=sys.stderr)
         return None
-    return json.loads(subprocess.run([program, "--threads", str(options.threads)], check=True, capture_output=True,
-                                     text=True).stdout)
+    return run(program, "--threads", options.threads)
 
 
 def table(report):
@@ -350,22 +345,26 @@ def chart(report):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", required=True, type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--generate", type=int, default=128)
-    parser.add_argument("--depth", type=int, default=0, help="tokens in the context before a run begins")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--openvino", type=pathlib.Path, help="a folder that optimum-cli exported, in place of the file")
+    parser.add_argument("--model", required=True, type=existing)
+    parser.add_argument("--threads", type=at_least(1), default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--prompt", type=at_least(1), default=512)
+    parser.add_argument("--generate", type=at_least(2), default=128)
+    parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the context before a run begins")
+    parser.add_argument("--rounds", type=at_least(1), default=5)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    parser.add_argument("--openvino", type=existing, help="a folder that optimum-cli exported, in place of the file")
     parser.add_argument("--skip_precision", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--html", type=pathlib.Path)
+    parser.add_argument("--json", type=writable)
+    parser.add_argument("--html", type=writable)
     return parser.parse_args()
 
 
 def main():
     options = parse()
+    require(options.bin, "headrace-bench", *(() if options.skip_precision else ("headrace-server",)))
+    for module in () if options.skip_precision else ("headrace", "numpy"):
+        if importlib.util.find_spec(module) is None:
+            raise Failed(f"precision needs the Python package {module}; --skip_precision does without")
     peers = open_peers(options)
     results = [Result() for _ in peers]
     roof = roofs(options)
@@ -397,4 +396,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -31,7 +31,8 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from programs import BIN, at_least, existing, require, run, run_main, serving, writable
+
 PARTS = ("prefill", "decode", "stream", "slow", "transformer_lens")
 # Eight rows of 8 KiB per position.
 WIDE_HOOKS = "embed,resid_pre,attn_norm_out,attn_out,resid_mid,mlp_norm_out,mlp_out,resid_post"
@@ -46,17 +47,11 @@ class Bench:
     @contextlib.contextmanager
     def server(self, model, *flags):
         """(address, process id)"""
-        command = [self.options.bin / "headrace-server", "--model", model, "--listen", "127.0.0.1:0", "--threads",
-                   str(self.options.threads), "--numerics", self.options.numerics, *flags]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-            try:
-                yield json.loads(server.stdout.readline())["listen"][0], server.pid
-            finally:
-                server.terminate()
+        with serving(self.options, model, "--numerics", self.options.numerics, *flags) as running:
+            yield running
 
     def client(self, *flags):
-        command = [self.options.bin / "capture_benchmark", *map(str, flags)]
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        return run(self.options.bin / "capture_benchmark", *flags)
 
     def run(self, address, *flags):
         """One measurement of a prompt that no other one had."""
@@ -241,23 +236,32 @@ def transformer_lens(bench):
     return {"tokens": tokens, **{f"{name}_tokens_per_second": tokens / found.median(name) for name in found}}
 
 
+def parts(text):
+    names = text.split(",")
+    unknown = sorted(set(names) - set(PARTS))
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no part is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    return names
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--model", required=True, type=existing)
+    parser.add_argument("--threads", type=at_least(1), default=len(os.sched_getaffinity(0)))
     parser.add_argument("--numerics", choices=("fast", "exact"), default="fast")
-    parser.add_argument("--prompt", type=int, default=512)
-    parser.add_argument("--generate", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slow_seconds", type=int, default=60)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=PARTS)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--prompt", type=at_least(1), default=512)
+    parser.add_argument("--generate", type=at_least(2), default=256)
+    parser.add_argument("--rounds", type=at_least(1), default=5)
+    parser.add_argument("--slow_seconds", type=at_least(1), default=60)
+    parser.add_argument("--only", type=parts, default=PARTS)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    parser.add_argument("--json", type=writable)
     return parser.parse_args()
 
 
 def main():
     options = parse()
+    require(options.bin, "headrace-server", "capture_benchmark")
     bench, report = Bench(options), {}
     for part in options.only:
         try:
@@ -273,4 +277,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

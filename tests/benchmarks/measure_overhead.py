@@ -11,18 +11,12 @@ time per token of both, the time between two tokens of the stream by the median,
 knows no outliers, and the mean over the starts with its standard error.
 """
 import argparse
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def run(*command):
-    return json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
+from programs import BIN, at_least, existing, require, run, run_main, serving
 
 
 def engine_seconds(options):
@@ -42,30 +36,25 @@ def stream_seconds(address, options):
 def one_start(options):
     """[(engine, stream, between)] of the rounds of one server."""
     # Drafts would make the stream faster than a token by a token.
-    command = [options.bin / "headrace-server", "--model", options.model, "--listen", "127.0.0.1:0",
-               "--threads", str(options.threads), "--speculative_ngram", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-        try:
-            address = json.loads(server.stdout.readline())["listen"][0]
-            stream_seconds(address, options)
-            return [(engine_seconds(options), *stream_seconds(address, options)) for _ in range(options.rounds)]
-        finally:
-            server.terminate()
+    with serving(options, options.model, "--speculative_ngram", 0) as (address, _):
+        stream_seconds(address, options)
+        return [(engine_seconds(options), *stream_seconds(address, options)) for _ in range(options.rounds)]
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", required=True, type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--generate", type=int, default=128, help="tokens of a run")
-    parser.add_argument("--starts", type=int, default=10, help="servers, one after the other; at least 2")
-    parser.add_argument("--rounds", type=int, default=5, help="of each server")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--model", required=True, type=existing)
+    parser.add_argument("--threads", type=at_least(1), default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--generate", type=at_least(2), default=128, help="tokens of a run; at least 2")
+    parser.add_argument("--starts", type=at_least(2), default=10, help="servers, one after the other; at least 2")
+    parser.add_argument("--rounds", type=at_least(1), default=5, help="of each server")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     return parser.parse_args()
 
 
 def main():
     options = parse()
+    require(options.bin, "headrace-bench", "headrace", "headrace-server")
     starts = []
     for number in range(options.starts):
         print(f"server {number + 1} of {options.starts}", file=sys.stderr)
@@ -81,4 +70,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)
