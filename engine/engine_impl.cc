@@ -196,6 +196,8 @@ void EngineImpl::MakeDerived(Sequence& sequence) const {
                             {.num_layers = config.num_hidden_layers,
                              .num_heads = config.num_attention_heads}));
   }
+  // Attribution by head reads the output projections of all layers there.
+  if (!sequence.derived().empty()) ReleaseFilePages();
 }
 
 void EngineImpl::FinishSequence(SequenceId id) {

@@ -6,6 +6,7 @@ import re
 import time
 
 import headrace
+from headrace import derived, requests
 
 
 def mappings(pid):
@@ -41,6 +42,13 @@ def test_rows_of_the_embedding_do_not_pile_up(smollm2_path, start):
     prompt = list(range(100, 45_100, 150))
     with start(smollm2_path) as address, headrace.Client(address) as client:
         stream = client.generate(prompt, max_tokens=16, temperature=0)
+        assert max(mapped(address.pid, smollm2_path.name) for _ in stream) < 5 << 20
+
+
+def test_projections_of_attribution_do_not_stay(smollm2_path, start):
+    by_head = derived.logit_attribution([260], by_head=True)
+    with start(smollm2_path) as address, headrace.Client(address) as client:
+        stream = client.generate("Hello", max_tokens=8, temperature=0, capture=requests.derived_capture([by_head], None))
         assert max(mapped(address.pid, smollm2_path.name) for _ in stream) < 5 << 20
 
 
