@@ -146,7 +146,8 @@ void StayOn(const std::vector<int>& cores) {
 }
 
 StartThreadsThatGiveWay::StartThreadsThatGiveWay(const std::vector<int>& cores)
-    : cores_before_(AffinityCores()), policy_before_(sched_getscheduler(0)) {
+    : cores_before_(cores.empty() ? cores : AffinityCores()),
+      policy_before_(sched_getscheduler(0)) {
   if (cores.empty()) return;
   StayOn(cores);
   // Whoever was given another policy was given it on purpose.
@@ -154,6 +155,7 @@ StartThreadsThatGiveWay::StartThreadsThatGiveWay(const std::vector<int>& cores)
 }
 
 StartThreadsThatGiveWay::~StartThreadsThatGiveWay() {
+  if (cores_before_.empty()) return;
   StayOn(cores_before_);
   if (policy_before_ == SCHED_OTHER) SetPolicy(SCHED_OTHER);
 }

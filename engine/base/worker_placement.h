@@ -55,8 +55,8 @@ class StartThreadsThatGiveWay {
   StartThreadsThatGiveWay& operator=(const StartThreadsThatGiveWay&) = delete;
 
  private:
-  const std::vector<int> cores_before_;
-  const int policy_before_;  // of sched_setscheduler()
+  const std::vector<int> cores_before_;  // empty: nothing changed
+  const int policy_before_;              // of sched_setscheduler()
 };
 
 }  // namespace headrace
