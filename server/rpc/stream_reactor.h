@@ -89,7 +89,7 @@ class StreamReactor final
   void OnCancel() override {
     const absl::MutexLock lock(&mutex_);
     cancelled_ = true;
-    if (finished_ || stream_ == nullptr) return;  // Convert() looks again
+    if (finished_ || stream_ == nullptr) return;  // Submit() looks
     FinishEarly(absl::CancelledError("the call was cancelled"));
   }
 
@@ -98,15 +98,11 @@ class StreamReactor final
  private:
   // Resolves and submits the request, on a converter's thread.
   void Convert() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::Status status = Submit();
+    const absl::Status status = Submit();
+    if (status.ok()) return;
     const absl::MutexLock lock(&mutex_);
-    if (finished_) return;
-    if (!status.ok()) {
-      finished_ = true;
-      this->Finish(ToGrpcStatus(status));
-    } else if (cancelled_) {
-      FinishEarly(absl::CancelledError("the call was cancelled"));
-    }
+    finished_ = true;
+    this->Finish(ToGrpcStatus(status));
   }
 
   bool Cancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
