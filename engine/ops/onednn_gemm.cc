@@ -38,6 +38,7 @@ void MultiplyBlockOurselves(const OneDnnGemm::Block& block) {
 dnnl_cpu_isa_t IsaOf(std::string_view name) {
   if (name == "SSE4") return dnnl_cpu_isa_sse41;
   if (name == "AVX2") return dnnl_cpu_isa_avx2;
+  if (name == "AVX2_VNNI") return dnnl_cpu_isa_avx2_vnni;
   if (name == "AVX3") return dnnl_cpu_isa_avx512_core;
   if (name == "AVX3_DL") return dnnl_cpu_isa_avx512_core_vnni;
   if (name == "AVX3_ZEN4") return dnnl_cpu_isa_avx512_core_bf16;

@@ -32,9 +32,9 @@ class OpsContext {
 
   // `num_threads` >= 1 counts the calling thread; `placement` as for
   // ThreadTeam. The environment variable HEADRACE_ISA caps the instruction set
-  // (SSE4, AVX2, AVX3, AVX3_DL, …), for comparisons and for tests of what
-  // weaker machines run. Errors: INVALID_ARGUMENT for a bad num_threads, or an
-  // unknown HEADRACE_ISA (naming the choices).
+  // (SSE4, AVX2, AVX2_VNNI, AVX3, AVX3_DL, …), for comparisons and for tests of
+  // what weaker machines run. Errors: INVALID_ARGUMENT for a bad num_threads,
+  // or an unknown HEADRACE_ISA (naming the choices).
   static absl::StatusOr<std::unique_ptr<OpsContext>> Create(
       int num_threads, const WorkerPlacement& placement = {});
   ~OpsContext();

@@ -23,6 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using SignedBytes = hn::Repartition<int8_t, Ints>;
 using SignedByteVector = hn::Vec<SignedBytes>;
+using Shorts = hn::Repartition<int16_t, Ints>;
 
 // The vectors of columns beside each other, of a tile of some rows.
 constexpr int TileVectors(int rows) {
@@ -43,6 +44,39 @@ HWY_INLINE IntVector DotBytes(IntVector sum, ByteVector unsigned_bytes,
   return hn::SumOfMulQuadAccumulate(Ints(), unsigned_bytes, signed_bytes, sum);
 #endif
 }
+
+// sum + the dot products of 4 unsigned weights of so many bits and 4 signed
+// activations, exact: by what the target has, ...
+struct TargetDot {
+  template <int kBits>
+  static HWY_INLINE IntVector Add(IntVector sum, ByteVector weights,
+                                  SignedByteVector activations) {
+#if HWY_TARGET > HWY_AVX3_DL
+    if constexpr (kBits < 8) {  // 2 * 127 * 127 fits in 16 bits
+      const Shorts d16;
+      const auto pairs = hn::SatWidenMulPairwiseAdd(d16, weights, activations);
+      return hn::Add(sum,
+                     hn::WidenMulPairwiseAdd(Ints(), pairs, hn::Set(d16, 1)));
+    }
+#endif
+    return DotBytes(sum, weights, activations);
+  }
+};
+
+#if HWY_TARGET == HWY_AVX2
+// ... and by AVX-VNNI, which machines without AVX-512 may have beside AVX2:
+// isa.h says whether this one has.
+struct AvxVnniDot {
+  template <int kBits>
+  static HWY_INLINE IntVector Add(IntVector sum, ByteVector weights,
+                                  SignedByteVector activations) {
+    asm("%{vex%} vpdpbusd %2, %1, %0"
+        : "+x"(sum.raw)
+        : "x"(weights.raw), "x"(activations.raw));
+    return sum;
+  }
+};
+#endif
 
 // Four bytes in every lane.
 HWY_INLINE IntVector BroadcastFour(const void* bytes) {

@@ -1,5 +1,9 @@
 #include "engine/ops/kernels/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -38,11 +42,36 @@ std::vector<int64_t> BitsOf(int64_t mask) {
   return bits;
 }
 
-std::vector<std::string_view> NamesOf(int64_t mask) {
+constexpr std::string_view kAvx2 = "AVX2";
+constexpr std::string_view kAvx2Vnni = "AVX2_VNNI";
+
+std::vector<std::string_view> NamesOf(int64_t mask, bool with_avx_vnni) {
   std::vector<std::string_view> names;
-  for (const int64_t bit : BitsOf(mask)) names.push_back(hwy::TargetName(bit));
+  for (const int64_t bit : BitsOf(mask)) {
+    names.push_back(hwy::TargetName(bit));
+    if (names.back() == kAvx2 && with_avx_vnni) names.push_back(kAvx2Vnni);
+  }
   return names;
 }
+
+// Intel SDM vol. 2A, CPUID leaf 7, sub-leaf 1: EAX bit 4.
+bool CpuHasAvxVnni() {
+#if defined(__x86_64__)
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kAvxVnniBit = 1U << 4;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && eax >= 1 &&
+         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (eax & kAvxVnniBit) != 0;
+#else
+  return false;
+#endif
+}
+
+// Written while no kernel runs.
+bool g_cap_forbids_avx_vnni = false;
 
 // What the CPU supports whatever the cap.
 int64_t UncappedTargets() {
@@ -65,21 +94,24 @@ void Cap(int64_t disabled_targets) {
 }  // namespace
 
 std::vector<std::string_view> SupportedIsas() {
-  return NamesOf(UncappedTargets());
+  return NamesOf(UncappedTargets(), CpuHasAvxVnni());
 }
 
 absl::Status CapIsa(std::string_view name) {
   if (name.empty()) {
     Cap(0);
+    g_cap_forbids_avx_vnni = false;
     return absl::OkStatus();
   }
+  const std::string_view target = name == kAvx2Vnni ? kAvx2 : name;
   for (const int64_t bit : BitsOf(HWY_TARGETS)) {
-    if (name != hwy::TargetName(bit)) continue;
+    if (target != hwy::TargetName(bit)) continue;
     Cap(bit - 1);
+    g_cap_forbids_avx_vnni = name == kAvx2;
     return absl::OkStatus();
   }
   std::string choices;
-  for (const std::string_view choice : NamesOf(HWY_TARGETS)) {
+  for (const std::string_view choice : NamesOf(HWY_TARGETS, true)) {
     choices += choices.empty() ? "" : ", ";
     choices += choice;
   }
@@ -88,7 +120,15 @@ absl::Status CapIsa(std::string_view name) {
                    "\" is unknown; choose one of ", choices));
 }
 
-std::string_view ChosenIsa() { return HWY_DYNAMIC_DISPATCH(NameOfThis)(); }
+std::string_view ChosenIsa() {
+  const std::string_view name = HWY_DYNAMIC_DISPATCH(NameOfThis)();
+  return name == kAvx2 && UsesAvxVnni() ? kAvx2Vnni : name;
+}
+
+bool UsesAvxVnni() {
+  static const bool has = CpuHasAvxVnni();
+  return has && !g_cap_forbids_avx_vnni;
+}
 
 }  // namespace headrace::kernels
 #endif  // HWY_ONCE

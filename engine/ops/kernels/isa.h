@@ -12,7 +12,8 @@
 namespace headrace::kernels {
 
 // Highway's target names that this binary carries and this CPU supports, worst
-// first, as in {"SSE4", "AVX2", "AVX3"}; unaffected by the cap.
+// first, as in {"SSE4", "AVX2", "AVX3"}; unaffected by the cap. "AVX2_VNNI", of
+// which Highway does not know, is AVX2 with AVX-VNNI.
 std::vector<std::string_view> SupportedIsas();
 
 // Kernels use `name` at the most from now on; a better one than the CPU has is
@@ -23,6 +24,10 @@ absl::Status CapIsa(std::string_view name);
 // The one that kernels use now: what a dispatched kernel says of itself, as in
 // "AVX3_ZEN4".
 std::string_view ChosenIsa();
+
+// Whether kernels that were compiled for AVX2 may use AVX-VNNI: the CPU has it,
+// and no cap forbids it.
+bool UsesAvxVnni();
 
 }  // namespace headrace::kernels
 

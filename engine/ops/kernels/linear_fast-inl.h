@@ -17,7 +17,9 @@
 #include <limits>
 
 #include "engine/ops/kernels/byte_dot-inl.h"
+#include "engine/ops/kernels/isa.h"
 #include "engine/ops/kernels/linear_fast.h"
+#include "engine/ops/kernels/linear_fast_kernels.h"
 #include "engine/ops/kernels/packed_group-inl.h"
 #include "engine/ops/kernels/packed_layout.h"
 #include "engine/ops/kernels/unroll-inl.h"
@@ -30,7 +32,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Shorts = hn::Repartition<int16_t, Ints>;
 constexpr int64_t kLineBytes = 64;
 
 // Rows whose sums stay in registers together: with 32 registers of 16 lanes,
@@ -110,22 +111,6 @@ HWY_INLINE void Unpack(const PackedGroup<kFormat>& packed, std::byte* dst) {
   }
 }
 
-// sum + the dot products of 4 unsigned weights and 4 signed activations, exact.
-template <int kBits>
-HWY_INLINE IntVector Dot(IntVector sum, ByteVector weights,
-                         IntVector activations) {
-  const auto signed_bytes = hn::BitCast(SignedBytes(), activations);
-#if HWY_TARGET > HWY_AVX3_DL
-  if constexpr (kBits < 8) {  // 2 * 127 * 127 fits in 16 bits
-    const auto pairs =
-        hn::SatWidenMulPairwiseAdd(Shorts(), weights, signed_bytes);
-    return hn::Add(
-        sum, hn::WidenMulPairwiseAdd(Ints(), pairs, hn::Set(Shorts(), 1)));
-  }
-#endif
-  return DotBytes(sum, weights, signed_bytes);
-}
-
 // What a dot product of the group, or of its half `kHalf`, starts from.
 template <QuantizedFormat kFormat, int kHalf>
 HWY_INLINE IntVector Start(const QuantizedGroup& group) {
@@ -162,8 +147,8 @@ struct FastTile {
 };
 
 // Dot products of one group, or of its half `kHalf` if that has a scale of its
-// own, for kVectors vectors of columns.
-template <QuantizedFormat kFormat, int kHalf, class Group, int kRows,
+// own, for kVectors vectors of columns. Dot: see byte_dot-inl.h.
+template <QuantizedFormat kFormat, class Dot, int kHalf, class Group, int kRows,
           int kVectors>
 HWY_INLINE void DotGroup(const QuantizedGroup* src, int64_t src_stride,
                          const Group& weights, int64_t column,
@@ -182,10 +167,12 @@ HWY_INLINE void DotGroup(const QuantizedGroup* src, int64_t src_stride,
         numbers[v] = weights.template Step<odd>(pair, column + v * kLanes);
       });
       Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
-        const IntVector a =
-            BroadcastFour(src[r * src_stride].values + 4 * (2 * pair + odd));
+        const auto a = hn::BitCast(
+            SignedBytes(),
+            BroadcastFour(src[r * src_stride].values + 4 * (2 * pair + odd)));
         Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-          dots[r][v] = Dot<kFormat.bits>(dots[r][v], numbers[v], a);
+          dots[r][v] =
+              Dot::template Add<kFormat.bits>(dots[r][v], numbers[v], a);
         });
       });
     });
@@ -193,7 +180,8 @@ HWY_INLINE void DotGroup(const QuantizedGroup* src, int64_t src_stride,
 }
 
 // sums += the products of one group.
-template <QuantizedFormat kFormat, class Group, int kRows, int kVectors>
+template <QuantizedFormat kFormat, class Dot, class Group, int kRows,
+          int kVectors>
 HWY_INLINE void AddGroup(const QuantizedGroup* src, int64_t src_stride,
                          const Group& weights, int64_t column,
                          FloatVector (&sums)[kRows][kVectors]) {
@@ -220,7 +208,7 @@ HWY_INLINE void AddGroup(const QuantizedGroup* src, int64_t src_stride,
   }
   Unroll<kFormat.scales_per_group>([&](auto half) HEADRACE_INLINE_LAMBDA {
     IntVector dots[kRows][kVectors];
-    DotGroup<kFormat, half>(src, src_stride, weights, column, dots);
+    DotGroup<kFormat, Dot, half>(src, src_stride, weights, column, dots);
     if constexpr (!kScalesFirst) load_scales(half);
     Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
       Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
@@ -242,8 +230,8 @@ HWY_INLINE void AddGroup(const QuantizedGroup* src, int64_t src_stride,
       });
 }
 
-template <QuantizedFormat kFormat, template <QuantizedFormat> class Group,
-          int kRows>
+template <QuantizedFormat kFormat, class Dot,
+          template <QuantizedFormat> class Group, int kRows>
 void MultiplyTile(const FastTile& tile) {
   constexpr int kVectors = TileVectors(kRows);
   const Floats d;
@@ -260,8 +248,8 @@ void MultiplyTile(const FastTile& tile) {
       for (int64_t i = 0; i < tile.next_lines; ++i) {
         hwy::Prefetch(tile.next + (g * tile.next_lines + i) * kLineBytes);
       }
-      AddGroup<kFormat>(tile.src + g, tile.src_stride,
-                        Group<kFormat>(tile.weights, g), column, sums);
+      AddGroup<kFormat, Dot>(tile.src + g, tile.src_stride,
+                             Group<kFormat>(tile.weights, g), column, sums);
     }
     Unroll<kRows>([&](auto r) HEADRACE_INLINE_LAMBDA {
       Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
@@ -273,21 +261,22 @@ void MultiplyTile(const FastTile& tile) {
   }
 }
 
-template <QuantizedFormat kFormat, template <QuantizedFormat> class Group,
-          int kRows>
+template <QuantizedFormat kFormat, class Dot,
+          template <QuantizedFormat> class Group, int kRows>
 void MultiplyTileOf(const FastTile& tile, int64_t rows) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      MultiplyTile<kFormat, Group, kRows>(tile);
+      MultiplyTile<kFormat, Dot, Group, kRows>(tile);
     } else {
-      MultiplyTileOf<kFormat, Group, kRows - 1>(tile, rows);
+      MultiplyTileOf<kFormat, Dot, Group, kRows - 1>(tile, rows);
     }
   }
 }
 
 // All rows, in tiles of nearly equal height; `tile` describes the first row,
 // and its next_lines are those of a group.
-template <QuantizedFormat kFormat, template <QuantizedFormat> class Group>
+template <QuantizedFormat kFormat, class Dot,
+          template <QuantizedFormat> class Group>
 void MultiplyTiles(FastTile tile, int64_t num_rows) {
   int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
   // Few tiles read weights at the pace of memory, and the machine looks ahead
@@ -299,7 +288,7 @@ void MultiplyTiles(FastTile tile, int64_t num_rows) {
   const int64_t share = tile.next_lines * tile.num_groups * kLineBytes;
   for (; tiles > 0; --tiles) {
     const int64_t rows = (num_rows + tiles - 1) / tiles;
-    MultiplyTileOf<kFormat, Group, kTileRows>(tile, rows);
+    MultiplyTileOf<kFormat, Dot, Group, kTileRows>(tile, rows);
     tile.src += rows * tile.src_stride;
     if (tile.sums != nullptr) tile.sums += rows * kPanelColumns;
     tile.dst += rows * tile.ld_dst;
@@ -309,7 +298,7 @@ void MultiplyTiles(FastTile tile, int64_t num_rows) {
   }
 }
 
-template <QuantizedFormat kFormat>
+template <QuantizedFormat kFormat, class Dot = TargetDot>
 void MultiplyPanelAs(const FastProduct& product) {
   static_assert(kChunkGroups % kFormat.groups_per_block == 0);
   const int64_t num_groups = product.panel.in / kGroupSize;
@@ -338,12 +327,21 @@ void MultiplyPanelAs(const FastProduct& product) {
                  product.scratch + i * UnpackedGroup<kUnpacked>::kBytes);
         }
         tile.weights = product.scratch;
-        MultiplyTiles<kUnpacked, UnpackedGroup>(tile, product.num_rows);
+        MultiplyTiles<kUnpacked, Dot, UnpackedGroup>(tile, product.num_rows);
         continue;
       }
     }
-    MultiplyTiles<kFormat, PackedGroup>(tile, product.num_rows);
+    MultiplyTiles<kFormat, Dot, PackedGroup>(tile, product.num_rows);
   }
+}
+
+// By the best dot product that this machine has of the target's.
+template <QuantizedFormat kFormat>
+FastKernel BestKernel() {
+#if HWY_TARGET == HWY_AVX2
+  if (UsesAvxVnni()) return MultiplyPanelAs<kFormat, AvxVnniDot>;
+#endif
+  return MultiplyPanelAs<kFormat>;
 }
 
 }  // namespace HWY_NAMESPACE

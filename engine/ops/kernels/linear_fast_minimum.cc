@@ -18,17 +18,17 @@ namespace HWY_NAMESPACE {
 FastKernel FastKernelWithMinimumOf(DType dtype) {
   switch (dtype) {
     case DType::kQ4_1:
-      return MultiplyPanelAs<FormatOf(DType::kQ4_1)>;
+      return BestKernel<FormatOf(DType::kQ4_1)>();
     case DType::kQ5_1:
-      return MultiplyPanelAs<FormatOf(DType::kQ5_1)>;
+      return BestKernel<FormatOf(DType::kQ5_1)>();
     case DType::kQ4_K:
-      return MultiplyPanelAs<FormatOf(DType::kQ4_K)>;
+      return BestKernel<FormatOf(DType::kQ4_K)>();
     case DType::kQ5_K:
-      return MultiplyPanelAs<FormatOf(DType::kQ5_K)>;
+      return BestKernel<FormatOf(DType::kQ5_K)>();
     case DType::kQ4_Z:
-      return MultiplyPanelAs<FormatOf(DType::kQ4_Z)>;
+      return BestKernel<FormatOf(DType::kQ4_Z)>();
     case DType::kQ8_Z:
-      return MultiplyPanelAs<FormatOf(DType::kQ8_Z)>;
+      return BestKernel<FormatOf(DType::kQ8_Z)>();
     default:
       return nullptr;
   }

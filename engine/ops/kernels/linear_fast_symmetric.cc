@@ -18,13 +18,13 @@ namespace HWY_NAMESPACE {
 FastKernel FastKernelWithoutMinimumOf(DType dtype) {
   switch (dtype) {
     case DType::kQ8_0:
-      return MultiplyPanelAs<FormatOf(DType::kQ8_0)>;
+      return BestKernel<FormatOf(DType::kQ8_0)>();
     case DType::kQ4_0:
-      return MultiplyPanelAs<FormatOf(DType::kQ4_0)>;
+      return BestKernel<FormatOf(DType::kQ4_0)>();
     case DType::kQ5_0:
-      return MultiplyPanelAs<FormatOf(DType::kQ5_0)>;
+      return BestKernel<FormatOf(DType::kQ5_0)>();
     case DType::kQ6_K:
-      return MultiplyPanelAs<FormatOf(DType::kQ6_K)>;
+      return BestKernel<FormatOf(DType::kQ6_K)>();
     default:
       return nullptr;
   }

@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Comes after foreach_target.h.
 #include "engine/ops/kernels/byte_dot-inl.h"
+#include "engine/ops/kernels/isa.h"
 #include "engine/ops/kernels/packed_group-inl.h"
 #include "engine/ops/kernels/unroll-inl.h"
 #include "hwy/highway.h"
@@ -49,7 +50,7 @@ HWY_INLINE void PutOut(const Int8Product& p, int64_t row, int64_t column,
   hn::StoreU(product, d, to);
 }
 
-template <int kRows>
+template <class Dot, int kRows>
 void MultiplyTile(const Int8Product& p, int64_t row) {
   constexpr int kVectors = TileVectors(kRows);
   // Few rows read at the pace of memory, so in the order of its bytes: the
@@ -80,7 +81,8 @@ void MultiplyTile(const Int8Product& p, int64_t row) {
         const ByteVector a =
             hn::BitCast(Bytes(), BroadcastFour(src + r * p.panel.in + k));
         Unroll<kVectors>([&](auto v) HEADRACE_INLINE_LAMBDA {
-          dots[r][v] = DotBytes(dots[r][v], a, weights[v]);
+          dots[r][v] =
+              Dot::template Add<kFormat.bits>(dots[r][v], a, weights[v]);
         });
       });
     }
@@ -93,25 +95,36 @@ void MultiplyTile(const Int8Product& p, int64_t row) {
   }
 }
 
-template <int kRows>
+template <class Dot, int kRows>
 void MultiplyTileOf(const Int8Product& p, int64_t row, int64_t rows) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      MultiplyTile<kRows>(p, row);
+      MultiplyTile<Dot, kRows>(p, row);
     } else {
-      MultiplyTileOf<kRows - 1>(p, row, rows);
+      MultiplyTileOf<Dot, kRows - 1>(p, row, rows);
     }
   }
 }
 
 // In tiles of nearly equal height.
-void MultiplyPanelInt8Of(const Int8Product& p) {
+template <class Dot>
+void MultiplyPanelBy(const Int8Product& p) {
   int64_t tiles = (p.num_rows + kTileRows - 1) / kTileRows;
   for (int64_t row = 0; tiles > 0; --tiles) {
     const int64_t rows = (p.num_rows - row + tiles - 1) / tiles;
-    MultiplyTileOf<kTileRows>(p, row, rows);
+    MultiplyTileOf<Dot, kTileRows>(p, row, rows);
     row += rows;
   }
+}
+
+void MultiplyPanelInt8Of(const Int8Product& p) {
+#if HWY_TARGET == HWY_AVX2
+  if (UsesAvxVnni()) {
+    MultiplyPanelBy<AvxVnniDot>(p);
+    return;
+  }
+#endif
+  MultiplyPanelBy<TargetDot>(p);
 }
 
 void FinishPanelInt8Of(const Int8Product& p, const int32_t* sums) {
