@@ -31,7 +31,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from programs import (BIN, Failed, at_least, existing, require, run, run_main, serving, stop_when_terminated,
+from programs import (BIN, Failed, at_least, existing, require, run, run_main, serving, stopping_when_terminated,
                       writable)
 
 TEXT = """Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do:
@@ -223,14 +223,14 @@ class Process:
 
 def serve(pipe, kind, arguments):
     """The other end of a Process."""
-    stop_when_terminated()
     try:
-        peer = kind(*arguments)
-        pipe.send(peer.name)
-        while True:
-            method, argument = pipe.recv()
-            answer = getattr(peer, method)(argument)
-            pipe.send(argument if method == "measure" else answer)
+        with stopping_when_terminated():
+            peer = kind(*arguments)
+            pipe.send(peer.name)
+            while True:
+                method, argument = pipe.recv()
+                answer = getattr(peer, method)(argument)
+                pipe.send(argument if method == "measure" else answer)
     except EOFError:
         pass
     except Exception as error:  # pylint: disable=broad-except

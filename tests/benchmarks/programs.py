@@ -78,15 +78,21 @@ def serving(options, model, *flags):
             server.terminate()
 
 
-def stop_when_terminated():
-    """As Ctrl-C does: by way of everything that has a server to stop."""
+@contextlib.contextmanager
+def stopping_when_terminated():
+    """SIGTERM works as Ctrl-C does, by way of everything that has a server to stop. Afterwards there is nothing to
+    stop, and it ends the process at once: an exception while the interpreter shuts down would only be printed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def run_main(main):
     """main() of a script."""
-    stop_when_terminated()
     try:
-        main()
+        with stopping_when_terminated():
+            main()
     except Failed as error:
         sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")
