@@ -63,7 +63,8 @@ TEST(OpsContextTest, RefusesUnknownHeadraceIsaNamingTheChoices) {
   EXPECT_EQ(context.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(context.status().message()),
               HasSubstr("HEADRACE_ISA: instruction set \"AVX9\" is unknown"));
-  EXPECT_THAT(std::string(context.status().message()), HasSubstr("AVX2, AVX2_VNNI, AVX3"));
+  EXPECT_THAT(std::string(context.status().message()),
+              HasSubstr("AVX2, AVX2_VNNI, AVX3"));
 }
 
 TEST(OpsContextTest, RefusesNoThreads) {
