@@ -120,7 +120,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> PackDecoder(
       std::unique_ptr<Decoder> decoder,
       Decoder::Create(
           ops, model.description,
-          {.numerics = options.numerics, .max_rows = options.max_batch_rows},
+          {.numerics = options.numerics,
+           .max_rows = options.max_batch_rows,
+           .release_pages = [&source =
+                                 *model.source] { source.ReleasePages(); }},
           [&](int64_t done, int64_t of) {
             model.source->ReleasePages();
             progress.Report(

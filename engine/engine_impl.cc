@@ -459,15 +459,6 @@ void EngineImpl::ComputeLogits(StepPlan& plan) {
       });
 }
 
-void EngineImpl::BoundFilePages(int64_t rows_of_step) {
-  // Linux maps 64 KiB around a page: at most 4 MiB.
-  constexpr int64_t kMaxRows = 64;
-  embedded_rows_ += rows_of_step;
-  if (embedded_rows_ < kMaxRows) return;
-  ReleaseFilePages();
-  embedded_rows_ = 0;
-}
-
 absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
   ASSIGN_OR_RETURN(StepPlan plan, PlanStep(batch));
   std::vector<int32_t> outputs;
@@ -478,7 +469,6 @@ absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
        .outputs = outputs,
        .observer = plan.recorder.empty() ? nullptr : &plan.recorder},
       parts_.kv_storage);
-  BoundFilePages(std::ssize(plan.tokens));
   ComputeLogits(plan);
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     OpenEntry& entry = *plan.entries[i];

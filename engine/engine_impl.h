@@ -78,9 +78,6 @@ class EngineImpl final : public Engine {
   void AddSlice(const SequenceSlice& slice, OpenEntry& entry, StepPlan& plan);
   // Logits of the rows that are sampled, scored or captured.
   void ComputeLogits(StepPlan& plan);
-  // Each row of the embedding that a step reads brings its neighbours in the
-  // file along: in time all of it would be resident.
-  void BoundFilePages(int64_t rows_of_step);
   struct LogitsRow;
   static void UseLogits(const LogitsRow& row, std::span<const float> logits,
                         Candidates& scratch, SequenceResult& result);
@@ -88,7 +85,6 @@ class EngineImpl final : public Engine {
   Parts parts_;
   std::vector<HookPointState> hooks_;
   std::vector<Candidates> candidates_;  // sampling scratch, one per thread
-  int64_t embedded_rows_ = 0;           // since BoundFilePages() gave any back
   absl::flat_hash_map<SequenceId, std::unique_ptr<OpenEntry>> open_;
 };
 

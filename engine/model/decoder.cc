@@ -44,17 +44,17 @@ StepBuffers::StepBuffers(const ModelConfig& config, int64_t max_rows)
 
 Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
                  std::vector<DecoderBlock> blocks, LinearWeights lm_head,
-                 int64_t max_rows)
+                 const DecoderOptions& options)
     : ops_(ops),
       config_(description.config),
-      embed_tokens_(description.embed_tokens),
+      embed_tokens_(description.embed_tokens, options.release_pages),
       lm_head_view_(description.lm_head),
       additive_position_(description.additive_position),
       blocks_(std::move(blocks)),
       final_norm_(description.final_norm),
       lm_head_(std::move(lm_head)),
-      bus_(max_rows, config_.hidden_size),
-      buffers_(config_, max_rows),
+      bus_(options.max_rows, config_.hidden_size),
+      buffers_(config_, options.max_rows),
       attention_(ops.team().num_threads(), config_.head_dim),
       gathered_tile_(Elements(kLogitsTile, config_.hidden_size)),
       statistics_tile_(Elements(kLogitsTile, config_.hidden_size)),
@@ -90,9 +90,8 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
       LinearWeights::Pack(ops, std::array{description.lm_head},
                           options.numerics, RowPrecision::kTwiceInt8));
   on_layer(num_layers + 1, num_layers + 1);
-  return std::unique_ptr<Decoder>(
-      new Decoder(ops, description, std::move(blocks), std::move(lm_head),
-                  options.max_rows));
+  return std::unique_ptr<Decoder>(new Decoder(
+      ops, description, std::move(blocks), std::move(lm_head), options));
 }
 
 int64_t Decoder::packed_bytes() const {
@@ -155,8 +154,7 @@ void Decoder::ForwardOutputs(StepContext& step) {
 void Decoder::Embed(StepContext& step) {
   const StepRows& rows = step.rows;
   for (int64_t i = 0; i < rows.num_rows(); ++i) {
-    const int32_t token = rows.tokens[static_cast<size_t>(i)];
-    DequantizeRow(embed_tokens_, token, bus_.row(i));
+    embed_tokens_.Read(rows.tokens[static_cast<size_t>(i)], bus_.row(i));
   }
   step.Tap(HookPoint::kEmbed, -1, bus_.writable_rows(), config_.hidden_size);
 }

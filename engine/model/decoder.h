@@ -4,6 +4,7 @@
 #define HEADRACE_ENGINE_MODEL_DECODER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "engine/model/decoder_description.h"
 #include "engine/model/residual_bus.h"
 #include "engine/model/step_context.h"
+#include "engine/model/token_embedding.h"
 #include "engine/model/unembedding.h"
 #include "engine/ops/linear.h"
 #include "engine/ops/ops_context.h"
@@ -25,6 +27,8 @@ namespace headrace {
 struct DecoderOptions {
   Numerics numerics = Numerics::kFast;
   int64_t max_rows = 0;  // of one pass
+  // Gives pages of the model's file that were read back to the system.
+  std::function<void()> release_pages;
 };
 
 // Owned by the batch loop.
@@ -68,7 +72,7 @@ class Decoder final : public Unembedding {
  private:
   Decoder(OpsContext& ops, const DecoderDescription& description,
           std::vector<DecoderBlock> blocks, LinearWeights lm_head,
-          int64_t max_rows);
+          const DecoderOptions& options);
   void Embed(StepContext& step);
   void WritePositions(StepContext& step);
   void SetRotaryRows(const StepRows& rows);
@@ -87,7 +91,7 @@ class Decoder final : public Unembedding {
 
   OpsContext& ops_;
   ModelConfig config_;
-  TensorView embed_tokens_;
+  TokenEmbedding embed_tokens_;
   TensorView lm_head_view_;          // as stored
   std::vector<TensorView> o_projs_;  // by layer, as stored
   AdditivePosition additive_position_;
