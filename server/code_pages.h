@@ -1,5 +1,6 @@
 // Code and constants of the program and its libraries, tens of megabytes, of
-// which a server that is ready needs little: most ran when it started.
+// which a server needs little at a time: most ran when it started, and Linux
+// maps 64 KiB around each page that is looked at.
 #ifndef HEADRACE_SERVER_CODE_PAGES_H_
 #define HEADRACE_SERVER_CODE_PAGES_H_
 

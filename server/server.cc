@@ -273,9 +273,10 @@ void Server::UpdateHealth() {
   health_.Set(kLiveness, !stalled_);
 }
 
-void Server::GiveMemoryBack() {
+void Server::GiveMemoryBack(OpenCalls::Activity calls) {
+  if (calls == OpenCalls::Activity::kNone) return;
   // Small blocks of large requests stay with the allocator, by threads.
-  malloc_trim(0);
+  if (calls == OpenCalls::Activity::kEnded) malloc_trim(0);
   engine_->ReleaseFilePages();
   ReleaseCodePages();
 }
@@ -285,7 +286,7 @@ void Server::WatchLoop() {
   while (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kWatchInterval)) {
     vectors_.DropExpired();
     if (loop_ == nullptr) continue;
-    if (rpc_.open_calls().TakeQuiet()) GiveMemoryBack();
+    GiveMemoryBack(rpc_.open_calls().TakeActivity());
     const bool stalled = loop_->StepTime() > options_.stall_after;
     if (stalled == stalled_) continue;
     if (stalled) {

@@ -17,6 +17,7 @@
 #include "server/batching/batch_loop.h"
 #include "server/health/health_service.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unknown_methods.h"
@@ -62,8 +63,8 @@ class Server {
 
   // Health follows the loop: a step that hangs is not serving.
   void WatchLoop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // What requests that have ended took.
-  void GiveMemoryBack();
+  // What calls took and no longer need.
+  void GiveMemoryBack(OpenCalls::Activity calls);
   void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ServerOptions options_;

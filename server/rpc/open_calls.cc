@@ -35,9 +35,10 @@ bool OpenCalls::WaitUntilNone(absl::Duration timeout) {
   return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
 }
 
-bool OpenCalls::TakeQuiet() {
+OpenCalls::Activity OpenCalls::TakeActivity() {
   const absl::MutexLock lock(&mutex_);
-  return count_ == 0 && std::exchange(was_used_, false);
+  if (count_ > 0) return Activity::kOpen;
+  return std::exchange(was_used_, false) ? Activity::kEnded : Activity::kNone;
 }
 
 }  // namespace headrace

@@ -23,8 +23,13 @@ class OpenCalls {
   // A server that stops waits for calls, and not for connections that are
   // idle. False after `timeout`.
   bool WaitUntilNone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
-  // True once after the last of some calls has ended.
-  bool TakeQuiet() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  enum class Activity {
+    kNone,   // no call since this was asked before
+    kOpen,   // some are open
+    kEnded,  // some were, and the last has ended
+  };
+  Activity TakeActivity() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   friend class OpenCall;

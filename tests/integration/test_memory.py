@@ -37,15 +37,13 @@ def test_weights_take_memory_once(smollm2_path, start):
         assert 0 < mapped(address.pid, smollm2_path.name) < smollm2_path.stat().st_size / 8
 
 
-def most_mapped_during(stream, pid, name):
-    """Bytes of files called so, looked at all the time until the stream ends."""
+def looks_during(stream, look):
+    """What `look` says, asked all the time until the stream ends."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         ended = pool.submit(lambda: sum(1 for _ in stream))
-        seen = [mapped(pid, name)]
         while not ended.done():
-            seen.append(mapped(pid, name))
+            yield look()
     assert ended.result()
-    return max(seen)
 
 
 def test_rows_of_the_embedding_do_not_pile_up(smollm2_path, start):
@@ -53,7 +51,7 @@ def test_rows_of_the_embedding_do_not_pile_up(smollm2_path, start):
     prompt = list(range(100, 49_100, 49))
     with start(smollm2_path) as address, headrace.Client(address) as client:
         stream = client.generate(prompt, max_tokens=16, temperature=0)
-        assert most_mapped_during(stream, address.pid, smollm2_path.name) < 2 << 20
+        assert max(looks_during(stream, lambda: mapped(address.pid, smollm2_path.name))) < 2 << 20
 
 
 def test_projections_of_attribution_do_not_stay(smollm2_path, start):
@@ -72,6 +70,20 @@ def test_a_quarter_of_the_file_is_enough_for_everything_else(smollm2_path, start
         while resident(address.pid) >= most:
             assert time.monotonic() < deadline, "what the request took stays"
             time.sleep(0.1)
+
+
+def code(pid):
+    """Bytes of the program and its libraries that are in memory as they are in their files."""
+    return sum(sizes["Rss"] - sizes["Anonymous"] for name, sizes in mappings(pid)
+               if ".so" in name or name.endswith("headrace-server"))
+
+
+def test_code_that_ran_once_does_not_stay_while_a_request_runs(smollm2_path, start):
+    with start(smollm2_path) as address, headrace.Client(address) as client:
+        stream = client.generate("Hello", max_tokens=2000, temperature=0, ignore_eos=True)
+        looks = list(looks_during(stream, lambda: code(address.pid)))
+        most = looks.index(max(looks))
+        assert min(looks[most:]) < looks[most] - (1 << 20)
 
 
 def test_onednn_is_there_for_products_in_float32_alone(smollm2_path, start):

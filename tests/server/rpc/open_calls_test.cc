@@ -48,17 +48,19 @@ TEST(OpenCallsTest, OneCallIsAdmittedWhateverItTakes) {
   EXPECT_TRUE(OpenCall(calls, RequestOf(100)).status().ok());
 }
 
-TEST(OpenCallsTest, QuietIsToldOnceAfterCalls) {
+TEST(OpenCallsTest, TheEndOfCallsIsToldOnce) {
+  using enum OpenCalls::Activity;
   OpenCalls calls(1 << 20);
-  EXPECT_FALSE(calls.TakeQuiet());
+  EXPECT_EQ(calls.TakeActivity(), kNone);
   {
     const OpenCall call(calls, RequestOf(1));
-    EXPECT_FALSE(calls.TakeQuiet());
+    EXPECT_EQ(calls.TakeActivity(), kOpen);
+    EXPECT_EQ(calls.TakeActivity(), kOpen);
     EXPECT_FALSE(calls.WaitUntilNone(absl::ZeroDuration()));
   }
   EXPECT_TRUE(calls.WaitUntilNone(absl::ZeroDuration()));
-  EXPECT_TRUE(calls.TakeQuiet());
-  EXPECT_FALSE(calls.TakeQuiet());
+  EXPECT_EQ(calls.TakeActivity(), kEnded);
+  EXPECT_EQ(calls.TakeActivity(), kNone);
 }
 
 }  // namespace
