@@ -24,16 +24,6 @@ def output(*command, **options):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
-def install_tools():
-    packages = output(ROOT / "deploy/packages", "image").split()
-    if shutil.which("buildah") and shutil.which("mmdebstrap"):
-        return
-    if not shutil.which("apt-get"):
-        pytest.skip("needs " + ", ".join(packages))
-    subprocess.run(["apt-get", "update"], check=True)
-    subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", *packages], check=True)
-
-
 class Builder:
     """buildah with storage of its own below `folder`, and no daemon."""
 
@@ -79,13 +69,13 @@ class Image:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory):
+def image(install, tmp_path_factory):
     if os.geteuid() != 0 or subprocess.run([*PRIVATE, "true"], check=False).returncode != 0:
         pytest.skip("needs root and mount namespaces")
     model = os.environ.get("HEADRACE_TEST_MODEL")
     if not model:
         pytest.skip("needs the default model (HEADRACE_TEST_MODEL)")
-    install_tools()
+    install("image", "buildah", "mmdebstrap")
     folder = tmp_path_factory.mktemp("image")
     builder = Builder(folder)
     context = folder / "base"
