@@ -125,12 +125,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> PackDecoder(
            .release_pages = [&source =
                                  *model.source] { source.ReleasePages(); }},
           [&](int64_t done, int64_t of) {
-            model.source->ReleasePages();
             progress.Report(
                 "packing", kReadShare + kPackShare * static_cast<double>(done) /
                                             static_cast<double>(of));
           }));
-  model.source->ReleasePages();
   const PackedMemory::Taken taken = ops.packed_memory().Finish();
   if (keeps && taken.packed) cache.Save(ops.team(), key, taken.runs);
   return decoder;

@@ -196,8 +196,6 @@ void EngineImpl::MakeDerived(Sequence& sequence) const {
                             {.num_layers = config.num_hidden_layers,
                              .num_heads = config.num_attention_heads}));
   }
-  // Attribution by head reads the output projections of all layers there.
-  if (!sequence.derived().empty()) ReleaseFilePages();
 }
 
 void EngineImpl::FinishSequence(SequenceId id) {
@@ -326,13 +324,13 @@ void EngineImpl::AddSlice(const SequenceSlice& slice, OpenEntry& entry,
                      slice.drafts.end());
   const std::span<const int32_t> tokens =
       std::span(plan.tokens).subspan(static_cast<size_t>(first_row));
+  const auto& rope = sequence.options().rope;
   plan.entries.push_back(&entry);
-  plan.sequences.push_back(
-      {.first_row = first_row,
-       .num_rows = num_rows,
-       .first_position = first_position,
-       .block_table = entry.kv.block_table,
-       .rope = sequence.options().rope ? &*sequence.options().rope : nullptr});
+  plan.sequences.push_back({.first_row = first_row,
+                            .num_rows = num_rows,
+                            .first_position = first_position,
+                            .block_table = entry.kv.block_table,
+                            .rope = rope.has_value() ? &*rope : nullptr});
   plan.recorder.AddSlice({.plan = &sequence.options().capture,
                           .sink = sequence.options().capture_sink,
                           .derived = sequence.derived(),
@@ -462,6 +460,7 @@ void EngineImpl::ComputeLogits(StepPlan& plan) {
 absl::StatusOr<StepResult> EngineImpl::Step(const Batch& batch) {
   ASSIGN_OR_RETURN(StepPlan plan, PlanStep(batch));
   std::vector<int32_t> outputs;
+  outputs.reserve(plan.logits_rows.size());
   for (const LogitsRow& row : plan.logits_rows) outputs.push_back(row.step_row);
   parts_.decoder->Forward(
       {.tokens = plan.tokens,

@@ -47,6 +47,7 @@ Decoder::Decoder(OpsContext& ops, const DecoderDescription& description,
                  const DecoderOptions& options)
     : ops_(ops),
       config_(description.config),
+      release_pages_(options.release_pages),
       embed_tokens_(description.embed_tokens, options.release_pages),
       lm_head_view_(description.lm_head),
       additive_position_(description.additive_position),
@@ -83,12 +84,14 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
                      MlpWriter::Create(ops, static_cast<int32_t>(i), layer.mlp,
                                        options.numerics));
     blocks.emplace_back(static_cast<int32_t>(i), std::move(writers));
+    options.release_pages();
     on_layer(i + 1, num_layers + 1);
   }
   ASSIGN_OR_RETURN(
       LinearWeights lm_head,
       LinearWeights::Pack(ops, std::array{description.lm_head},
                           options.numerics, RowPrecision::kTwiceInt8));
+  options.release_pages();
   on_layer(num_layers + 1, num_layers + 1);
   return std::unique_ptr<Decoder>(new Decoder(
       ops, description, std::move(blocks), std::move(lm_head), options));
@@ -249,6 +252,7 @@ void Decoder::Unembed(std::span<const std::span<const float>> rows,
 std::vector<float> Decoder::TokenDirection(int32_t token) const {
   std::vector<float> direction(static_cast<size_t>(config_.hidden_size));
   DequantizeRow(lm_head_view_, token, direction);
+  release_pages_();
   for (size_t i = 0; i < direction.size(); ++i) {
     direction[i] *= final_norm_.weight[i];
   }
@@ -265,6 +269,7 @@ std::vector<float> Decoder::HeadDirection(
     const double weight = direction[static_cast<size_t>(i)];
     for (size_t k = 0; k < row.size(); ++k) sum[k] += weight * row[k];
   }
+  release_pages_();
   return {sum.begin(), sum.end()};
 }
 

@@ -27,7 +27,8 @@ namespace headrace {
 struct DecoderOptions {
   Numerics numerics = Numerics::kFast;
   int64_t max_rows = 0;  // of one pass
-  // Gives pages of the model's file that were read back to the system.
+  // Gives pages of the model's file that were read back to the system; called
+  // after all that reads there, so that few of them are resident.
   std::function<void()> release_pages;
 };
 
@@ -91,6 +92,7 @@ class Decoder final : public Unembedding {
 
   OpsContext& ops_;
   ModelConfig config_;
+  std::function<void()> release_pages_;
   TokenEmbedding embed_tokens_;
   TensorView lm_head_view_;          // as stored
   std::vector<TensorView> o_projs_;  // by layer, as stored

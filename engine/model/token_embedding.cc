@@ -8,7 +8,7 @@ void TokenEmbedding::Read(int32_t token, std::span<float> row) {
   DequantizeRow(table_, token, row);
   if (++rows_read_ < kMaxRows) return;
   rows_read_ = 0;
-  if (release_pages_) release_pages_();
+  release_pages_();
 }
 
 }  // namespace headrace

@@ -18,10 +18,10 @@ namespace headrace {
 // few rows. Owned by the batch loop.
 class TokenEmbedding {
  public:
-  // `table` [vocab_size, hidden_size] outlives this. `release_pages`, if there
-  // is one, gives pages of it back to the system.
+  // `table` [vocab_size, hidden_size] outlives this. `release_pages`
+  // gives pages of it back to the system.
   TokenEmbedding(TensorView table, std::function<void()> release_pages)
-      : table_(table), release_pages_(std::move(release_pages)) {}
+      : table_(std::move(table)), release_pages_(std::move(release_pages)) {}
 
   // Writes the row of `token`, 0 <= token < vocab_size.
   void Read(int32_t token, std::span<float> row);

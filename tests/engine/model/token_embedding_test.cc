@@ -14,13 +14,14 @@ namespace {
 using testing::ElementsAre;
 
 constexpr std::array<float, 6> kTable = {1, 2, 3, 4, 5, 6};
-const TensorView kView{
-    .dtype = DType::kF32,
-    .shape = {3, 2},
-    .data = reinterpret_cast<const std::byte*>(kTable.data())};
+TensorView Table() {
+  return {.dtype = DType::kF32,
+          .shape = {3, 2},
+          .data = reinterpret_cast<const std::byte*>(kTable.data())};
+}
 
 TEST(TokenEmbedding, ReadsTheRowOfTheToken) {
-  TokenEmbedding embedding(kView, nullptr);
+  TokenEmbedding embedding(Table(), [] {});
   std::vector<float> row(2);
   for (int i = 0; i < 40; ++i) embedding.Read(2, row);
   EXPECT_THAT(row, ElementsAre(5, 6));
@@ -31,7 +32,7 @@ TEST(TokenEmbedding, ReadsTheRowOfTheToken) {
 TEST(TokenEmbedding, GivesPagesBackAfterEveryFewRows) {
   int rows_since = 0;
   int released = 0;
-  TokenEmbedding embedding(kView, [&] {
+  TokenEmbedding embedding(Table(), [&] {
     rows_since = 0;
     ++released;
   });
